@@ -17,12 +17,28 @@ type detailData struct {
 	Event *outbox.Event
 	why.Surroundings
 	Why why.Result
-	// Verbs are what can be done to it.
+	remedy
+	// ErasedAt is when what it carried was removed.
+	ErasedAt *time.Time
+}
+
+// remedy is what can be done to an event, the right thing first.
+type remedy struct {
 	Verbs []string
 	// Editable: its payload can be corrected. Hopeless: it would fail again unchanged.
 	Editable, Hopeless bool
-	// ErasedAt is when what it carried was removed.
-	ErasedAt *time.Time
+}
+
+func remedyOf(state, reason string, erasedAt *time.Time) remedy {
+	r := remedy{Verbs: verbsOf(state)}
+	open := state == dlq.StateOpen
+	if r.Editable, r.Hopeless = open && erasedAt == nil, open && dlq.Hopeless(reason); r.Hopeless { // as it is, it is rather discarded
+		slices.Reverse(r.Verbs)
+	}
+	if erasedAt != nil {
+		r.Verbs = slices.DeleteFunc(r.Verbs, func(verb string) bool { return verb != dlq.Discard.Verb() })
+	}
+	return r
 }
 
 func deadLetterPage(r *request) (*view, error) {
@@ -30,15 +46,13 @@ func deadLetterPage(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := detailData{Letter: &found.Entry, Event: found.Event, Surroundings: found.Surroundings, Verbs: verbsOf(found.State)}
-	d.Editable, d.Hopeless = found.State == dlq.StateOpen && found.ErasedAt == nil, found.State == dlq.StateOpen && dlq.Hopeless(found.Reason)
-	if d.Hopeless { // as it is, it is rather discarded
-		slices.Reverse(d.Verbs)
+	d := detailData{
+		Letter: &found.Entry, Event: found.Event, Surroundings: found.Surroundings, ErasedAt: found.ErasedAt,
+		remedy: remedyOf(found.State, found.Reason, found.ErasedAt),
 	}
 	if err := d.explain(r, found.EventID); err != nil {
 		return nil, err
 	}
-	d.leaveOut(found.ErasedAt)
 	return &view{Title: "Dead letter", Command: "outboxctl dlq show " + found.ID, template: "detail", Data: d}, nil
 }
 
@@ -47,22 +61,17 @@ func eventPage(r *request) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := detailData{Event: &found.Event, Surroundings: found.Surroundings, Verbs: verbsOf(found.Status)}
+	d := detailData{
+		Event: &found.Event, Surroundings: found.Surroundings, ErasedAt: found.ErasedAt,
+		remedy: remedyOf(found.Status, "", found.ErasedAt),
+	}
 	if err := d.explain(r, found.ID); err != nil {
 		return nil, err
 	}
-	d.leaveOut(found.ErasedAt)
 	if e := found.Event; e.Status == outbox.StatusPending && !e.NextAttemptAt.After(d.Now) {
 		d.Verbs = nil // it is due: there is nothing to bring forward
 	}
 	return &view{Title: "Event", Command: "outboxctl event show " + found.ID, template: "detail", Data: d}, nil
-}
-
-// leaveOut offers nothing for what was erased but to discard it.
-func (d *detailData) leaveOut(erasedAt *time.Time) {
-	if d.ErasedAt = erasedAt; erasedAt != nil {
-		d.Verbs = slices.DeleteFunc(d.Verbs, func(verb string) bool { return verb != dlq.Discard.Verb() })
-	}
 }
 
 // Status is that of the event. One that waits behind a dead event is parked.

@@ -3,6 +3,7 @@ package ui
 import (
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -19,8 +20,9 @@ type laneData struct {
 	Followers []outbox.Event
 	// More: there are more than are shown.
 	More bool
-	// Verbs are what can be done to a dead head.
-	Verbs []string
+	// Letter is that of a dead head.
+	Letter *dlq.Entry
+	remedy
 }
 
 func readLane(r *request) (key string, rows []outbox.Event, err error) {
@@ -48,7 +50,12 @@ func lanePage(r *request) (*view, error) {
 	if len(rows) > 0 {
 		d.Head, d.Followers = &rows[0], rows[1:min(len(rows), laneRows)]
 		if v.Command = "outboxctl why " + d.Head.ID; d.Head.DeadAt != nil {
-			d.Verbs = verbsOf("open")
+			letter, err := r.outbox.DeadLetter(r.Context(), d.Head.ID)
+			if kind, _ := fault.KindOf(err); err != nil && kind != fault.NotFound { // cleanup may have removed it
+				return nil, err
+			} else if err == nil {
+				d.Letter, d.remedy = &letter, remedyOf(letter.State, letter.Reason, letter.ErasedAt)
+			}
 		}
 	}
 	d.Now, err = r.outbox.Now(r.Context())

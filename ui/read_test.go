@@ -163,8 +163,13 @@ func TestTheTraceOfAnEvent(t *testing.T) {
 	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, headers) VALUES ('00000000-0000-7000-8000-0000000000e9',
 		'order_canceled', 'vendor_order', '00000000-0000-7000-8000-00000000aaab', '{}', '{"traceparent": "00-`+trace+`-b7ad6b7169203331-01"}')`)
 	require.NoError(t, err)
-	_, _, page := b.get("/events/00000000-0000-7000-8000-0000000000e9")
-	require.Contains(t, page, `<a href="https://traces.test/t/`+trace+`?x=1">`+trace+`</a>`)
-	_, _, page = b.get("/events/00000000-0000-7000-8000-0000000000e1")
+	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
+		SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'x', 1 FROM outbox_events WHERE id = '00000000-0000-7000-8000-0000000000e9'`)
+	require.NoError(t, err)
+	for _, of := range []string{"/events/", "/dead-letters/"} {
+		_, _, page := b.get(of + "00000000-0000-7000-8000-0000000000e9")
+		require.Contains(t, page, `<a href="https://traces.test/t/`+trace+`?x=1">`+trace+`</a>`, of)
+	}
+	_, _, page := b.get("/events/00000000-0000-7000-8000-0000000000e1")
 	require.NotContains(t, page, "Trace</dt>")
 }

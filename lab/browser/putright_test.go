@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
@@ -37,6 +38,23 @@ func TestTheHistoryIsRead(t *testing.T) {
 	b.see(`document.querySelector(".menu").getBoundingClientRect().top >= document.querySelector(".top").getBoundingClientRect().bottom - 4`)
 }
 
+// The head takes a second line where one is not enough, and what sticks below it moves down; a phone's menu shows where one is.
+func TestTheHeadHasPlace(t *testing.T) {
+	t.Parallel()
+	b := newTab(t, newSite(t, nil).url)
+	b.do(chromedp.EmulateViewport(1024, 700))
+	b.open("/events")
+	const height = `document.querySelector(".top").offsetHeight`
+	before := js[int](b, height)
+	js[any](b, `(document.querySelector(".who").textContent = "service-account-of-the-night-shift@operations.shop.example.com · Operator", scrollTo(0, 1500), 0)`)
+	b.see(height + fmt.Sprintf(" > %d", before))
+	b.see(`Math.abs(document.querySelector("thead th").getBoundingClientRect().top - document.querySelector(".top").getBoundingClientRect().bottom) < 4`)
+	require.LessOrEqual(t, js[int](b, `document.documentElement.scrollWidth`), 1024)
+	b.do(chromedp.EmulateViewport(390, 800))
+	b.open("/settings")
+	b.see(`(box => box.left >= 0 && box.right <= innerWidth)(document.querySelector(".menu [aria-current]").getBoundingClientRect())`)
+}
+
 // What waits is tried again now, by a filter; the run is found by its end as lists show it, and a discard is undone from the audit.
 func TestRetrySearchAndUndo(t *testing.T) {
 	t.Parallel()
@@ -57,7 +75,7 @@ func TestRetrySearchAndUndo(t *testing.T) {
 	require.Eventually(t, func() bool { return s.number(discarded, letterID) == 1 }, patience, tick)
 	b.open("/audit")
 	b.do(chromedp.Click(chromedp.CSS(`form[action$="/undo"] button`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
-	b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "it was a mistake"), chromedp.Click(chromedp.CSS(confirming)))
+	b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "it was a mistake"), chromedp.Click(chromedp.CSS(confirming)), chromedp.WaitVisible(chromedp.CSS(running)))
 	require.Eventually(t, func() bool { return s.number(discarded, letterID) == 0 }, patience, tick)
 
 	for pasted, seen := range map[string]string{letterID[len(letterID)-12:]: letterID, "payment_settled": "payment_settled", "max_attempts:billing-deadline": "billing"} {

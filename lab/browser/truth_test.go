@@ -89,7 +89,7 @@ func TestRelativeTimesTick(t *testing.T) {
 // From the overview to the key that a dead event blocks, and to what waits behind it.
 func TestABlockedKeyIsFound(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(c *ui.Config) { withChanges(c); live(c) })
+	s := newSite(t, func(c *ui.Config) { revealing(c); live(c) })
 	s.exec(`
 WITH e AS (
 INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, ordering_key, dead_at, attempt_count, last_error, created_at)
@@ -105,8 +105,7 @@ SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'invalid_payl
 	b.seeText("blocks 3 events")
 	b.do(chromedp.Click(chromedp.CSS(`.rows a[href*="/ordering-keys"]`)))
 	b.seeText("Parked behind it: 3 events")
-	b.fits("an ordering key")
-	b.axe("an ordering key")
+	require.Equal(t, []string{"Edit and replay…", "Edit the payload", "Discard…", "Replay…"}, js[[]string](b, `[...document.querySelectorAll("main summary, main form button")].map(e => e.textContent)`), "what would fail again unchanged is edited")
 	b.do(chromedp.Click(chromedp.CSS(`button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
 	b.seeText("It releases 3 events")
 }

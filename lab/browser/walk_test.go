@@ -1,6 +1,7 @@
 package browser
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -19,12 +20,22 @@ import (
 	"github.com/outboxctl/outboxctl/ui"
 )
 
+// troubles make a bad morning worse: pages show the most they can.
+//
+//go:embed testdata/troubles.sql
+var troubles string
+
+const (
+	blockingID = "01930000-0000-7000-8000-0000000000d7"
+	blockedKey = "default%2Fvendor_order%2F01930000-0000-7000-8000-0000000000a1"
+)
+
 // walk visits every page an operator can come to: each address, and what only forms lead to.
 func (s *site) walk(b *tab, visit func(page string)) {
 	s.t.Helper()
 	b.expect("answered 404", "status of 404", "answered 409", "status of 409")
 	plan := s.plan()
-	for _, address := range append(s.addresses(plan), "/no-such-page") {
+	for _, address := range append(s.addresses(plan), "/no-such-page", "/dead-letters?blocking=true", "/dead-letters/"+blockingID, "/ordering-keys?key="+blockedKey, "/search?q=canceled", "/consumers?consumer=mailer") {
 		b.open(address)
 		visit(address)
 	}
@@ -79,7 +90,7 @@ func everything(t *testing.T) func(*ui.Config) {
 // sideways, from a phone to a wide screen, zoomed to 200 %, and on paper.
 func TestEveryPageIsAccessibleAndFits(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, everything(t))
+	s := newSite(t, everything(t), troubles)
 	b := newTab(t, s.url)
 	check := func(page string) { b.fits(page); b.axe(page) }
 	s.walk(b, check)
@@ -93,7 +104,7 @@ func TestEveryPageIsAccessibleAndFits(t *testing.T) {
 // Below a path every link, form and asset of every page, forms and refusals included, has the prefix.
 func TestEveryPageBelowAPath(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, below(everything(t)))
+	s := newSite(t, below(everything(t)), troubles)
 	b := newTab(t, s.url)
 	s.walk(b, func(page string) {
 		require.True(t, strings.HasPrefix(js[string](b, "location.pathname"), "/ops/outbox/"), page)
@@ -118,6 +129,7 @@ func (b *tab) fits(page string) {
 		b.do(chromedp.EmulateViewport(width, 900))
 		require.Empty(b.t, js[[]string](b, outside), "%s at %d", page, width)
 		require.LessOrEqual(b.t, js[int](b, `document.documentElement.scrollWidth`), int(width), "%s at %d", page, width)
+		require.GreaterOrEqual(b.t, js[int](b, `document.querySelector(".search")?.offsetWidth ?? 160`), 160, "%s at %d: there is place to search", page, width)
 	}
 	b.media("light", "print")
 	require.True(b.t, js[bool](b, `[...document.querySelectorAll(".menu")].every(e => getComputedStyle(e).display === "none") && document.querySelector("main").getBoundingClientRect().width > 0`), page)
@@ -156,7 +168,7 @@ func TestLook(t *testing.T) {
 	if *looks == "" {
 		t.Skip("-look names the folder for the pictures")
 	}
-	s := newSite(t, everything(t))
+	s := newSite(t, everything(t), troubles)
 	b := newTab(t, s.url)
 	s.walk(b, func(page string) {
 		name := strings.Trim(strings.NewReplacer("/", "_", "?", "_", "&", "_", "=", "_", " ", "_").Replace(page), "_")

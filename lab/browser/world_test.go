@@ -41,12 +41,14 @@ type site struct {
 // live makes the figures come as fast as a journey needs them that waits for them. Others have those of the start.
 func live(c *ui.Config) { c.Refresh = 200 * time.Millisecond }
 
-// newSite serves the page over the world. change may alter how.
-func newSite(t *testing.T, change func(*ui.Config)) *site {
+// newSite serves the page over the world, and what else is in it. change may alter how.
+func newSite(t *testing.T, change func(*ui.Config), more ...string) *site {
 	t.Helper()
 	db := outboxtest.DB(t)
-	_, err := db.Pool.Exec(t.Context(), world)
-	require.NoError(t, err)
+	for _, sql := range append([]string{world}, more...) {
+		_, err := db.Pool.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
 	return serve(t, db, change)
 }
 

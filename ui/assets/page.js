@@ -1,8 +1,11 @@
 // What makes the page pleasant: theme, time zone, copying, keys, and figures that renew themselves. The page works without it.
 "use strict";
 (() => {
-  const root = document.documentElement, body = document.body;
+  const root = document.documentElement, body = document.body, head = document.querySelector(".top");
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  // What is sticky stays below the head, which has two lines where one is not enough. A phone's menu begins with the page one is on.
+  new ResizeObserver(() => root.style.setProperty("--top", (getComputedStyle(head).position === "sticky" ? head.offsetHeight : 0) + "px")).observe(head);
+  document.querySelector(".menu [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   const store = { get: (k) => { try { return localStorage.getItem(k) || ""; } catch { return ""; } }, set: (k, v) => { try { localStorage.setItem(k, v); } catch { /* it is only not kept */ } } };
 
   // A choice is a button that goes through its values, each with the words for it, and keeps the last.
@@ -49,9 +52,8 @@
   const help = document.querySelector(".help"), keysOn = document.querySelector(".keys-on");
   keysOn.checked = store.get("keys") !== "off";
   keysOn.addEventListener("change", () => store.set("keys", keysOn.checked ? "" : "off"));
-  const rows = () => all("main .rows tbody tr").filter((row) => row.querySelector("a"));
   const step = (by) => {
-    const list = rows();
+    const list = all("main .rows tbody tr").filter((row) => row.querySelector("a"));
     const here = list.findIndex((row) => row.contains(document.activeElement));
     const row = list[Math.min(Math.max(here + by, 0), list.length - 1)];
     if (row) (row.querySelector("td[data-main] a") || row.querySelector("a")).focus();
@@ -59,8 +61,7 @@
   const keys = {
     "/": () => document.querySelector(".search input")?.focus(),
     "?": () => help.showModal(),
-    j: () => step(1),
-    k: () => step(-1),
+    j: () => step(1), k: () => step(-1),
     x: () => document.activeElement.closest("tr")?.querySelector("input[type=checkbox]")?.click(),
     n: () => document.querySelector(".newer a")?.click(),
   };
