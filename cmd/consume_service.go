@@ -62,11 +62,11 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 		return nil, err
 	}
 	var wrap func(consume.Handler) consume.Handler
-	if provider, err := startTraces(ctx, app); err != nil {
+	if provider, err := app.StartTraces(ctx); err != nil {
 		return nil, err
 	} else if provider != nil {
 		wrap = traces.Handlers(provider, traces.Options{
-			System: tracedSystem(app.BrokerKind()), Subscription: s.subscription(), Consumer: opts.name, Parent: opts.traceParent,
+			System: app.BrokerKind().TracedAs(), Subscription: s.subscription(), Consumer: opts.name, Parent: opts.traceParent,
 		})
 	}
 	s.worker = consumer.New(s.source, s.guard, consumer.Config{

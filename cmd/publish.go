@@ -125,7 +125,7 @@ func runPublish(ctx context.Context, opts *publishOptions) error {
 		return err
 	}
 	var err error
-	if opts.traces, err = startTraces(ctx, opts.app); err != nil {
+	if opts.traces, err = opts.app.StartTraces(ctx); err != nil {
 		return err
 	}
 	if names := opts.app.Several(); names != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/dispatch"
@@ -41,14 +42,16 @@ type publishService struct {
 func newPublishService(ctx context.Context, opts *publishOptions, app *cli.App, cfg *cli.Config, metrics prometheus.Registerer) (*publishService, error) {
 	p := cfg.Publish
 	s := &publishService{app: app, cfg: cfg, once: opts.once, log: app.Log(), idle: opts.idle}
+	traces := dispatch.Traces{Provider: opts.traces, System: cfg.BrokerKind().TracedAs()}
 	if cfg.Context != nil && opts.several {
 		s.log = s.log.With().Str("context", cfg.Context.Name).Logger()
+		traces.Attributes = append(traces.Attributes, attribute.String("outbox.context", cfg.Context.Name))
 	}
 	config := dispatch.Config{
 		Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes,
 		NewPublisher: s.publisher, PollOnly: p.Wake != "auto", Version: app.Build.Version,
 		Log: zlog.Slog(s.log), LogPublished: p.LogPublished, Metrics: metrics,
-		Tuning: p.Tuning, Traces: dispatch.Traces{Provider: opts.traces, System: tracedSystem(cfg.BrokerKind())},
+		Tuning: p.Tuning, Traces: traces,
 	}
 	var err error
 	if !app.FollowsDatabase() { // a file that is wrong is told before anything is opened

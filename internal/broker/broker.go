@@ -51,6 +51,14 @@ type Kind struct {
 	Open func(context.Context, Params) (Broker, error)
 }
 
+// TracedAs is what OpenTelemetry calls it.
+func (k Kind) TracedAs() string {
+	if k.Name == "pubsub" {
+		return "gcp_pubsub"
+	}
+	return k.Name
+}
+
 // Params of Open.
 type Params struct {
 	// Setting returns the value of a setting by its whole name.
