@@ -1,12 +1,17 @@
 package cmd
 
 import (
+	"context"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	spans "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -37,17 +43,21 @@ func newTraceCollector(t *testing.T) *traceCollector {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, from := range request.GetResourceSpans() {
-			for _, scope := range from.GetScopeSpans() {
-				c.got = append(c.got, scope.GetSpans()...)
-			}
-		}
+		c.keep(request)
 	}))
 	t.Cleanup(server.Close)
 	c.url = server.URL
 	return c
+}
+
+func (c *traceCollector) keep(request *collector.ExportTraceServiceRequest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, from := range request.GetResourceSpans() {
+		for _, scope := range from.GetScopeSpans() {
+			c.got = append(c.got, scope.GetSpans()...)
+		}
+	}
 }
 
 // take returns the spans of that name and kind so far, and forgets all others.
@@ -191,4 +201,62 @@ func TestTracesThatNobodyTakes(t *testing.T) {
 	require.Equal(t, 1, w.Count(`SELECT count(*) FROM outbox_events WHERE published_at IS NOT NULL`))
 	said := runProcess(t, append(away, "OTEL_EXPORTER_OTLP_PROTOCOL=http/json"), 2, "publish", "--once", "--http-addr", "")
 	require.Contains(t, said, `"http/json" is not http/protobuf or grpc`)
+}
+
+// grpcCollector takes spans over gRPC.
+type grpcCollector struct {
+	collector.UnimplementedTraceServiceServer
+	*traceCollector
+}
+
+func (c grpcCollector) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	c.keep(request)
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// Two databases of one process, one to a service and one to a command, traced over gRPC: a span says which of them it is of, both
+// are handed the event's trace, and what was erased has none.
+func TestTracesOfSeveralContextsOverGRPC(t *testing.T) {
+	t.Parallel()
+	c := grpcCollector{traceCollector: &traceCollector{t: t}}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := grpc.NewServer()
+	collector.RegisterTraceServiceServer(server, c)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+
+	told := make(chan string, 1)
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.Header.Get("Traceparent") }))
+	t.Cleanup(service.Close)
+	dir := t.TempDir()
+	web, hook := newEventWorld(t), newEventWorld(t)
+	file := filepath.Join(dir, "outboxctl.yaml")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `contexts:
+  web: {database: {url: %q}, broker: http, http: {url: %q}}
+  hook: {database: {url: %q}, broker: exec, exec: {command: 'printf %%s "$TRACEPARENT" > %s/told'}}
+`, web.db.URL, service.URL, hook.db.URL, dir), 0o600))
+	parents := map[string]string{"web": "00-" + strings.Repeat("a", 32) + "-" + strings.Repeat("1", 16) + "-01", "hook": "00-" + strings.Repeat("b", 32) + "-" + strings.Repeat("2", 16) + "-01"}
+	ids := map[string]string{}
+	for name, w := range map[string]*eventWorld{"web": web, "hook": hook} {
+		var id struct{ ID string }
+		require.NoError(t, json.Unmarshal([]byte(w.ok("emit", "--type", "license_status_changed", "--aggregate-id", uuid.NewString(), "--data", "{}", "--header", "traceparent="+parents[name], "-o", "json")), &id))
+		ids[name] = id.ID
+	}
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_EXPORTER_OTLP_ENDPOINT=http://" + listener.Addr().String()}
+	runProcess(t, env, 0, "publish", "--config", file, "--context", "web,hook", "--once", "--http-addr", "")
+	require.Equal(t, parents["web"], <-told)
+	said, err := os.ReadFile(filepath.Join(dir, "told"))
+	require.NoError(t, err)
+	require.Equal(t, parents["hook"], string(said))
+	sent := map[string]string{}
+	for _, s := range c.take("send domain", spans.Span_SPAN_KIND_CLIENT) {
+		sent[spanText(s, "outbox.context")+" "+spanText(s, "messaging.system")] = strings.Join(traceIDs(s.GetLinks()), " ")
+	}
+	require.Equal(t, map[string]string{"web http": strings.Repeat("a", 32), "hook exec": strings.Repeat("b", 32)}, sent)
+
+	require.Contains(t, web.ok("event", "show", ids["web"], "-o", "json"), `"traceId": "`+strings.Repeat("a", 32))
+	web.ok("erase", ids["web"], "--yes", "--note", "asked for")
+	require.NotContains(t, web.ok("event", "show", ids["web"], "-o", "json"), strings.Repeat("a", 32), "a trace leads to whoever emitted it")
 }
