@@ -136,6 +136,7 @@ func (s *memTable) lease(rows []*memRow, owner string, until time.Time, got *lea
 	for _, r := range rows {
 		l.rows[r] = true
 		row := r.Claimed
+		row.ReadAt = s.now()
 		row.Lease, row.LastError, row.Expired, row.Printed = l.id, r.lastError, r.lastError == memExpired, r.held()
 		row.Payload = slices.Clone(r.Payload)
 		got.rows = append(got.rows, row)

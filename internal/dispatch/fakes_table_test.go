@@ -87,7 +87,7 @@ func (s *memTable) insert(id, eventType string, pending bool) (*memRow, bool) {
 		Key: Key{ID: id, Seq: seq}, EventType: eventType, AggregateType: "thing",
 		AggregateID: "00000000-0000-4000-8000-000000000001",
 		Payload:     fmt.Appendf(nil, `{"version":1,"eventId":%q,"occurredAt":"2026-01-01T00:00:00Z","data":{}}`, id),
-		CreatedAt:   s.now(),
+		CreatedAt:   s.now(), Since: s.now(),
 	}, next: s.now(), pending: pending}
 	if s.byID == nil {
 		s.byID = map[string]*memRow{}
@@ -244,7 +244,7 @@ func (s *memTable) replay(id string) bool {
 	if r == nil || r.dead == "" || r.tx != nil {
 		return false
 	}
-	r.dead, r.passed, r.AttemptCount, r.next, r.lastError = "", false, 0, s.now(), ""
+	r.dead, r.passed, r.AttemptCount, r.next, r.Since, r.lastError = "", false, 0, s.now(), s.now(), ""
 	s.forget(r)
 	for _, l := range s.letters {
 		if l.eventID == id {

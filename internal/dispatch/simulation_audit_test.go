@@ -168,6 +168,9 @@ func (a *audit) offered(p *process, topic string, msgs []Message) []*lease {
 		if at != nil && at.outage && l.asked.After(at.known[p]) && !at.known[p].IsZero() {
 			a.violate("I7", "row %d is claimed and offered by %s, which knows that the broker is away", l.row.row.Seq, p.name)
 		}
+		if a.w.plan.tooLate(l.row.row, l.asked.Add(a.w.table.skew)) {
+			a.violate("I7", "row %d is offered %v after its time", l.row.row.Seq, a.w.table.now().Sub(l.row.row.Since))
+		}
 		if l.offered {
 			a.violate("I12", "row %d is offered twice under one lease", l.row.row.Seq)
 		}

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // fault is a kind of trouble the simulation makes.
@@ -75,8 +77,39 @@ type simPlan struct {
 	keys    int
 	cfg     Config
 	rate    map[fault]float64
+	// policy is the catalogue's for the type red.
+	policy wire.Policy
 	// skew is how far the database's clock is from the publishers'.
 	skew time.Duration
+}
+
+// policyFor is a policy of every second seed, so that the others are as they were.
+func policyFor(seed uint64) (p wire.Policy) {
+	r := rand.New(rand.NewPCG(seed, 0x706f6c696379))
+	if seed%2 == 1 {
+		return p
+	}
+	p.MaxAttempts = r.IntN(5) // 0: the publisher's
+	if r.IntN(2) == 0 {
+		p.ExpiresAfter = time.Duration(1+r.IntN(20)) * time.Second
+	}
+	if r.IntN(2) == 0 {
+		p.BackoffMax = time.Duration(1+r.IntN(4)) * time.Second
+	}
+	return p
+}
+
+// attempts is how often a row is tried.
+func (p simPlan) attempts(row *memRow) int {
+	if row.EventType == "red" && p.policy.MaxAttempts > 0 {
+		return p.policy.MaxAttempts
+	}
+	return p.cfg.MaxAttempts
+}
+
+// tooLate reports whether a row that was read at that time may not be sent any more.
+func (p simPlan) tooLate(row *memRow, readAt time.Time) bool {
+	return row.EventType == "red" && p.policy.ExpiresAfter > 0 && readAt.Sub(row.Since) >= p.policy.ExpiresAfter
 }
 
 // rest is what invariant I9 allows after the last fault, beyond the lease.

@@ -58,7 +58,7 @@ func (w *world) boot(slot, life int) {
 	}
 	// Like a publisher run by cron: ends when nothing is left, and is started again.
 	cfg.Once = slot > 0 && w.chance(0.1)
-	d, err := New(cfg, p, p, memCatalogue{}, p, p)
+	d, err := New(cfg, p, p, policyCatalogue{red: w.plan.policy}, p, p)
 	if err != nil {
 		panic(err)
 	}

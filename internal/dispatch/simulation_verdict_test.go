@@ -71,7 +71,9 @@ func (a *audit) holdFailed(l *lease, x Failed) {
 	if !refused || (ClassOf(l.answer) != Retryable && ClassOf(l.answer) != Refused) || errors.Is(l.answer, ErrUnsent) {
 		a.violate("I11", "row %d is charged after: %v", h.row.Seq, l.answer)
 	}
-	a.charge(l)
+	if a.charge(l); h.charges >= a.w.plan.attempts(h.row) {
+		a.violate("I7", "row %d is to be tried again after %d failed attempts", h.row.Seq, h.charges)
+	}
 }
 
 func (a *audit) holdDead(l *lease, x Dead) {
@@ -83,14 +85,16 @@ func (a *audit) holdDead(l *lease, x Dead) {
 	right := false
 	switch x.Reason {
 	case outbox.ReasonMaxAttempts:
-		right = h.charges >= a.w.plan.cfg.MaxAttempts &&
+		right = h.charges >= a.w.plan.attempts(h.row) &&
 			!errors.Is(l.answer, ErrUnsent) && (!l.offered || (l.heard && l.answer != nil && ClassOf(l.answer) == Retryable))
 	case outbox.ReasonRejectedByBroker:
 		// A good row dies of it when its topic refused it, then accepted others and
 		// refused it again, or when it was alone and has used up its attempts.
 		class := ClassOf(l.answer)
 		right = l.heard && l.answer != nil && (class == Rejected || class == Refused) &&
-			(h.kind == kindRejected || len(h.refusals) > 1 || h.charges >= a.w.plan.cfg.MaxAttempts)
+			(h.kind == kindRejected || len(h.refusals) > 1 || h.charges >= a.w.plan.attempts(h.row))
+	case outbox.ReasonExpired:
+		right = !l.offered && a.w.plan.tooLate(h.row, a.w.table.now())
 	default:
 		right = h.kind == rowKind(x.Reason) && !l.offered
 	}

@@ -101,6 +101,7 @@ func newWorld(seed uint64, bug memBug) *world {
 		plan: planFor(rng), rng: rng, start: time.Now(), faults: map[fault]int{}, keyLocks: map[string]bool{},
 		poke: make(chan struct{}, 1),
 	}
+	w.plan.policy = policyFor(seed)
 	w.table = &memTable{skew: w.plan.skew, bug: bug}
 	w.audit = newAudit(w)
 	w.broker = &simBroker{w: w}
