@@ -82,7 +82,7 @@ func (p Params) checks(ctx context.Context) []Check {
 		// Without tables there is nothing to say but that the schema is missing.
 		var empty bool
 		if err := pool.QueryRow(ctx, `SELECT to_regclass('outbox_events') IS NULL`).Scan(&empty); err != nil || !empty {
-			checks = append(append(checks, database.TableChecks()...), p.publisherCheck(pool), p.eventIDCheck(pool))
+			checks = append(append(checks, database.TableChecks()...), p.publisherCheck(pool), p.eventIDCheck(pool), p.limitsCheck(pool))
 			ordered = func(ctx context.Context) (some bool, err error) {
 				return some, pool.QueryRow(ctx, orderedEvents).Scan(&some)
 			}
@@ -165,6 +165,23 @@ func (p Params) eventIDCheck(pool *pgread.DB) Check {
 		return []Finding{{
 			Level: Warn, Remedy: "emit with outbox_emit or the emit package; until then consumers must go by the attribute event_id",
 			Message: fmt.Sprintf("%s of the newest 1,000 events have an eventId in their envelope that is not the row's id", words.Count(n)),
+		}}, nil
+	}}
+}
+
+// limitsCheck looks whether emitters in SQL are held to what the destination takes.
+func (p Params) limitsCheck(pool *pgread.DB) Check {
+	return Check{Area: "emitters", Name: "limits", Remedy: "outboxctl migrate", Run: func(ctx context.Context) ([]Finding, error) {
+		recorded, err := registry.Recorded(ctx, pool)
+		if err != nil {
+			return nil, err
+		}
+		if recorded.Limits() == p.Kind.Limits {
+			return []Finding{{Level: OK, Message: "outbox_emit refuses what " + p.Kind.Name + " does not take"}}, nil
+		}
+		return []Finding{{
+			Level: Warn, Remedy: "outboxctl registry apply FILE, with the catalogue that outboxctl registry export " + recorded.Source + " prints",
+			Message: "outbox_emit goes by the limits of another destination than " + p.Kind.Name + ": what that does not take dies instead of being refused",
 		}}, nil
 	}}
 }
