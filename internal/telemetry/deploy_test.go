@@ -49,16 +49,30 @@ func exposed(t *testing.T) map[string]bool {
 			names[name+suffix] = true
 		}
 	}
+	gathered, err := r.Gather()
+	require.NoError(t, err)
+	for _, family := range gathered {
+		for _, series := range family.GetMetric() {
+			for _, label := range series.GetLabel() {
+				names[label.GetName()+"="+label.GetValue()] = true
+			}
+		}
+	}
 	return names
 }
 
-// requireKnown holds every series that a query names against those that exist.
+// requireKnown holds every series that a query names, and every outcome, against those that exist.
 func requireKnown(t *testing.T, query string, names map[string]bool) {
 	t.Helper()
 	found := regexp.MustCompile(`\b(?:outbox|process|go)_[a-z_]+`).FindAllString(query, -1)
 	require.NotEmpty(t, found, "no series in %q", query)
 	for _, name := range found {
 		require.True(t, names[name], "%s in %q is not exposed", name, query)
+	}
+	for _, asked := range regexp.MustCompile(`\boutcome=~?"([^"]+)"`).FindAllStringSubmatch(query, -1) {
+		for outcome := range strings.SplitSeq(asked[1], "|") {
+			require.True(t, names["outcome="+outcome], "there is no outcome %s, which %q asks for", outcome, query)
+		}
 	}
 }
 
