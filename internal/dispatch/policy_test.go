@@ -119,3 +119,20 @@ func TestOnceWaitsForARate(t *testing.T) {
 		require.InDelta(t, 4, time.Since(began).Seconds(), 1)
 	})
 }
+
+// What has expired while the broker was away keeps nothing from being published when it is back.
+func TestATopicComesBackBehindExpiredRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		b.broker.outage("")
+		b.store.add(500, "red")
+		start(t, b.withPolicy(t, wire.Policy{ExpiresAfter: time.Minute}, nil))
+		time.Sleep(10 * time.Minute)
+		b.broker.back()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 500, b.store.count(func(r memRow) bool { return r.dead == outbox.ReasonExpired }))
+		b.store.add(1, "red")
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 1, b.store.count(isPublished))
+	})
+}

@@ -109,12 +109,22 @@ const (
 	trialAnswered
 	// trialNoRow: there is nothing to try. The next row that comes will tell.
 	trialNoRow
+	// trialDied: the row cannot be sent at all. The next one is tried at once: an outage may have outlasted the time of all
+	// that waits, and rows would go on expiring as fast as they died.
+	trialDied
 )
 
 // trial publishes one row of the topic, preferring rows that have not been sent
 // during this outage, and those with a key or without. The error is that of the
 // broker or the topic.
-func (d *Dispatcher) trial(ctx context.Context, br *breaker, keyed bool) (trialResult, error) {
+func (d *Dispatcher) trial(ctx context.Context, br *breaker, keyed bool) (result trialResult, err error) {
+	for result = trialDied; result == trialDied && ctx.Err() == nil; {
+		result, err = d.tryRow(ctx, br, keyed)
+	}
+	return result, err
+}
+
+func (d *Dispatcher) tryRow(ctx context.Context, br *breaker, keyed bool) (trialResult, error) {
 	if len(br.types) == 0 {
 		return trialNoRow, nil // no claim can single out this topic's rows
 	}
@@ -142,8 +152,11 @@ func (d *Dispatcher) trial(ctx context.Context, br *breaker, keyed bool) (trialR
 		}
 		g := groups[0]
 		d.begin(g, started)
-		if err := d.send(d.abandon, g); err != nil || len(g.died)+len(g.aside) > 0 {
-			return trialFailed, err // a row that cannot be sent has tried nothing
+		switch err := d.send(d.abandon, g); {
+		case err != nil || len(g.aside) > 0:
+			return trialFailed, err // a row that is left to others has tried nothing
+		case len(g.died) > 0:
+			return trialDied, nil
 		}
 		return trialAnswered, nil
 	}
