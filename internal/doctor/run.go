@@ -180,7 +180,7 @@ func (p Params) limitsCheck(pool *pgread.DB) Check {
 			return []Finding{{Level: OK, Message: "outbox_emit refuses what " + p.Kind.Name + " does not take"}}, nil
 		}
 		return []Finding{{
-			Level: Warn, Remedy: "outboxctl registry apply FILE, with the catalogue that outboxctl registry export " + recorded.Source + " prints",
+			Level: Warn, Remedy: "with this broker configured record the catalogue, which outboxctl registry export " + recorded.Source + " prints: outboxctl registry apply FILE",
 			Message: "outbox_emit goes by the limits of another destination than " + p.Kind.Name + ": what that does not take dies instead of being refused",
 		}}, nil
 	}}
