@@ -183,3 +183,21 @@ func FreePort() (int, error) {
 }
 
 func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+
+// until returns once ready reports that this server, and not another one that happens to have the port, answers.
+func (c *child) until(ctx context.Context, ready func() bool) error {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until it is ready: %w", ctx.Err())
+		case <-c.done:
+			return errExited
+		case <-ticker.C:
+			if ready() {
+				return nil
+			}
+		}
+	}
+}

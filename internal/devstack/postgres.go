@@ -148,7 +148,7 @@ func (p *Postgres) Done() <-chan struct{} {
 // ended explains an end that was not asked for.
 func (p *Postgres) ended() error {
 	return fmt.Errorf("keep PostgreSQL running: %w",
-		explainPostgres(errors.New("it has ended by itself"), p.logPath))
+		explain(errors.New("it has ended by itself"), p.logPath))
 }
 
 // Stop ends the server: connections are closed and a checkpoint is written; when that takes too
@@ -232,7 +232,7 @@ func (p *Postgres) run(ctx context.Context, port int) error {
 		if !c.exited() {
 			_ = c.end(context.Background(), endStep{syscall.SIGQUIT, postgresImmediateTimeout})
 		}
-		return explainPostgres(err, p.logPath)
+		return explain(err, p.logPath)
 	}
 	p.child = c
 	return nil

@@ -125,7 +125,7 @@ func (p *Postgres) initCluster(ctx context.Context) error {
 		return fmt.Errorf("create a PostgreSQL cluster: %w", ctx.Err())
 	}
 	if c.err != nil {
-		return fmt.Errorf("create a PostgreSQL cluster: %w", explainPostgres(c.err, p.logPath))
+		return fmt.Errorf("create a PostgreSQL cluster: %w", explain(c.err, p.logPath))
 	}
 	if err := os.Rename(dir, p.dataDir); err != nil {
 		return fmt.Errorf("create a PostgreSQL cluster: %w", err)
@@ -173,20 +173,7 @@ func (p *Postgres) waitReady(ctx context.Context, c *child, port int) error {
 	if err != nil {
 		return fmt.Errorf("prepare the readiness check: %w", err)
 	}
-	ticker := time.NewTicker(readyPoll)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until it is ready: %w", ctx.Err())
-		case <-c.done:
-			return errExited
-		case <-ticker.C:
-			if serves(ctx, config, p.dataDir) {
-				return nil
-			}
-		}
-	}
+	return c.until(ctx, func() bool { return serves(ctx, config, p.dataDir) })
 }
 
 func serves(ctx context.Context, config *pgx.ConnConfig, dataDir string) bool {
@@ -201,9 +188,8 @@ func serves(ctx context.Context, config *pgx.ConnConfig, dataDir string) bool {
 	return conn.QueryRow(ctx, "SHOW data_directory").Scan(&dir) == nil && dir == dataDir
 }
 
-// explainPostgres adds what the server said last. Its messages are in English because lc_messages
-// is C.
-func explainPostgres(err error, logPath string) error {
+// explain adds what a server said last. PostgreSQL's messages are in English because lc_messages is C.
+func explain(err error, logPath string) error {
 	content, readErr := os.ReadFile(logPath)
 	if readErr != nil {
 		return err

@@ -1,7 +1,6 @@
 package devstack
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +92,7 @@ func (r *processRedis) run(ctx context.Context, port int) error {
 	if err := r.waitReady(ctx, c, port); err != nil {
 		_ = c.end(context.Background())
 		_ = os.Remove(r.pidFile()) // killed, it could not do that itself
-		return r.explain(err)
+		return explain(err, r.logPath())
 	}
 	r.child = c
 	return nil
@@ -112,23 +111,11 @@ func (r *processRedis) arguments(port int) []string {
 
 // waitReady returns once our server, and not another one that happens to have the port, answers.
 func (r *processRedis) waitReady(ctx context.Context, c *child, port int) error {
-	ticker := time.NewTicker(readyPoll)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until it is ready: %w", ctx.Err())
-		case <-c.done:
-			return errExited
-		case <-ticker.C:
-			info, err := redisInfo(port, r.password)
-			if err != nil || infoField(info, "process_id") != strconv.Itoa(c.process.Pid) {
-				continue
-			}
-			r.version = infoField(info, "redis_version")
-			return nil
-		}
-	}
+	return c.until(ctx, func() bool {
+		info, err := redisInfo(port, r.password)
+		r.version = infoField(info, "redis_version")
+		return err == nil && infoField(info, "process_id") == strconv.Itoa(c.process.Pid)
+	})
 }
 
 // redisInfo speaks to the server directly: the client library would log every refused connection of
@@ -157,20 +144,6 @@ func infoField(info, name string) string {
 		}
 	}
 	return ""
-}
-
-func (r *processRedis) explain(err error) error {
-	content, readErr := os.ReadFile(r.logPath())
-	if readErr != nil {
-		return err
-	}
-	if bytes.Contains(content, []byte("Address already in use")) {
-		return errPortTaken
-	}
-	if len(content) > logTail {
-		content = content[len(content)-logTail:]
-	}
-	return fmt.Errorf("%w; its log says: %s", err, bytes.TrimSpace(content))
 }
 
 func (r *processRedis) stop(ctx context.Context) error {
