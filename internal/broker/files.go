@@ -49,6 +49,18 @@ func (p Params) FilesOf(broker string) Files {
 	return Files{CA: p.Setting(broker + ".tls_ca"), Cert: p.Setting(broker + ".tls_cert"), Key: p.Setting(broker + ".tls_key")}
 }
 
+// Prepare reads the files and asks for the password once, so that what is wrong with them is said before anything is
+// connected. A client without a password has an empty one.
+func (f Files) Prepare(password *func() (string, error)) (*tls.Config, error) {
+	if *password == nil {
+		*password = func() (string, error) { return "", nil }
+	}
+	if _, err := (*password)(); err != nil {
+		return nil, err
+	}
+	return f.TLS()
+}
+
 // TLSSettings are the settings of FilesOf.
 func TLSSettings(broker string) []Setting {
 	return []Setting{

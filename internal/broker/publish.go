@@ -2,6 +2,9 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/outboxctl/outboxctl/dispatch"
@@ -48,3 +51,38 @@ func (e unsentError) Unwrap() error { return e.error }
 
 // Is implements errors.Is.
 func (unsentError) Is(target error) bool { return target == dispatch.ErrUnsent }
+
+// Physical is the broker's name of a logical topic. The codes are those of a topic that has none, and of a name that the
+// broker would refuse; noun is what it calls a topic.
+func Physical(
+	topics map[string]string, topic, noun string, check func(kind, name string) error, missing, invalid string,
+) (string, error) {
+	name, ok := topics[topic]
+	if !ok {
+		return "", dispatch.NewFailure(dispatch.Misconfigured, missing, fmt.Errorf("no %s configured for %q", noun, topic))
+	}
+	if err := check(KindTopic, name); err != nil {
+		return "", dispatch.NewFailure(dispatch.Misconfigured, invalid, err)
+	}
+	return name, nil
+}
+
+// The codes of failures that no broker has a name for. They are metric labels.
+const (
+	CodeTLS        = "tls"
+	CodeTimeout    = "timeout"
+	CodeConnection = "connection"
+)
+
+// ClassOf is what an error means that is no answer of the broker. It is retryable unless the server does not prove who
+// it is: waiting is safe, dead-lettering a good event is not.
+func ClassOf(err error) (dispatch.Class, string) {
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &untrusted):
+		return dispatch.Misconfigured, CodeTLS
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return dispatch.Retryable, CodeTimeout
+	}
+	return dispatch.Retryable, CodeConnection
+}

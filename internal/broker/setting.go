@@ -35,6 +35,14 @@ type Setting struct {
 	Check func(value string) error
 }
 
+// SubscriptionSetting is that of the subscription that consume reads from.
+func SubscriptionSetting(name, help, standard string, check func(kind, name string) error) Setting {
+	return Setting{
+		Name: name, Help: help, Kind: "name", Default: standard, Flag: "subscription", Commands: []string{"consume", "topic"},
+		Check: func(raw string) error { return check(KindSubscription, raw) },
+	}
+}
+
 // The kinds of settings whose values are checked.
 const (
 	KindBool     = "bool"

@@ -5,16 +5,24 @@ package callback
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/broker"
 )
+
+// CodeMissing is the code of a topic that has nowhere to go.
+const CodeMissing = "missing"
 
 // Base implements the parts of broker.Broker about topics and subscriptions by asking a publisher
 // whether each topic is ready.
 type Base struct {
 	// Ready asks whether a physical topic can be handed events.
 	Ready func(ctx context.Context, physical string) error
+	// Limits are what it takes.
+	Limits wire.Limits
 }
 
 // Plan implements broker.Broker: a topic for each name.
@@ -78,26 +86,58 @@ func CheckName(_, name string) error {
 	return nil
 }
 
-// PerTopic is a Publisher with one of its own for each logical topic, so that the calls of one do
-// not take the room of the others.
-type PerTopic struct {
-	dispatch.Publisher // for topics that nobody has named
-	topics             map[string]dispatch.Publisher
+// Publisher hands over the events of logical topics, with places of its own for each topic, so that the
+// calls of one do not take the room of the others.
+type Publisher struct {
+	base   Base
+	topics map[string]string
+	send   func(ctx context.Context, physical string, m dispatch.Message) error
+	others dispatch.Publisher // for topics that nobody has named
+	each   map[string]dispatch.Publisher
 }
 
-// NewPerTopic makes one for each of the topics.
-func NewPerTopic(topics map[string]string, one func() dispatch.Publisher) PerTopic {
-	p := PerTopic{Publisher: one(), topics: map[string]dispatch.Publisher{}}
+// NewPublisher hands events to send, so many of a topic at once, each for at most so long.
+func (b Base) NewPublisher(
+	topics map[string]string, parallel int, within time.Duration,
+	send func(ctx context.Context, physical string, m dispatch.Message) error,
+) *Publisher {
+	p := &Publisher{base: b, topics: topics, send: send, each: map[string]dispatch.Publisher{}}
+	p.others = dispatch.EachWithin(p.one, parallel, within)
 	for logical := range topics {
-		p.topics[logical] = one()
+		p.each[logical] = dispatch.EachWithin(p.one, parallel, within)
 	}
 	return p
 }
 
+// one is the dispatch.Func of all topics.
+func (p *Publisher) one(ctx context.Context, topic string, m dispatch.Message) error {
+	physical, known := p.topics[topic]
+	if !known {
+		return errNoTopic(topic)
+	}
+	return p.send(ctx, physical, m)
+}
+
+func errNoTopic(topic string) error {
+	return dispatch.NewFailure(dispatch.Misconfigured, CodeMissing, fmt.Errorf("no topic %q is configured", topic))
+}
+
+// Ready implements dispatch.Publisher.
+func (p *Publisher) Ready(ctx context.Context, topic string) error {
+	physical, known := p.topics[topic]
+	if !known {
+		return errNoTopic(topic)
+	}
+	return p.base.Ready(ctx, physical)
+}
+
+// Limits implements dispatch.Publisher.
+func (p *Publisher) Limits(string) wire.Limits { return p.base.Limits }
+
 // Publish implements dispatch.Publisher.
-func (p PerTopic) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
-	if own := p.topics[topic]; own != nil {
+func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
+	if own := p.each[topic]; own != nil {
 		return own.Publish(ctx, topic, msgs)
 	}
-	return p.Publisher.Publish(ctx, topic, msgs)
+	return p.others.Publish(ctx, topic, msgs)
 }

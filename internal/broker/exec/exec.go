@@ -3,9 +3,9 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -89,17 +89,12 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Command == "" {
 		return nil, errors.New("exec.command is empty")
 	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = DefaultTimeout
-	}
-	if cfg.Parallel <= 0 {
-		cfg.Parallel = DefaultParallel
-	}
+	cfg.Timeout, cfg.Parallel = cmp.Or(max(0, cfg.Timeout), DefaultTimeout), cmp.Or(max(0, cfg.Parallel), DefaultParallel)
 	if cfg.Output == nil {
 		cfg.Output = io.Discard
 	}
 	ready := func(context.Context, string) error { return nil } // whether a command works is known when it runs
-	return &Client{cfg: cfg, Base: callback.Base{Ready: ready}}, nil
+	return &Client{cfg: cfg, Base: callback.Base{Ready: ready, Limits: limits()}}, nil
 }
 
 // String implements broker.Broker. The command may hold a password.
@@ -107,21 +102,8 @@ func (c *Client) String() string { return "the command of exec.command" }
 
 // NewPublisher hands over the events of logical topics.
 func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
-	p := publisher{client: c, topics: topics}
-	p.PerTopic = callback.NewPerTopic(topics, func() dispatch.Publisher {
-		return dispatch.EachWithin(p.run, c.cfg.Parallel, c.cfg.Timeout)
-	})
-	return p
+	return c.Base.NewPublisher(topics, c.cfg.Parallel, c.cfg.Timeout, c.run)
 }
-
-type publisher struct {
-	callback.PerTopic
-	client *Client
-	topics map[string]string
-}
-
-// Limits implements dispatch.Publisher.
-func (publisher) Limits(string) wire.Limits { return limits() }
 
 // limits: Linux gives a process 128 KiB in one variable.
 func limits() wire.Limits {
@@ -130,30 +112,14 @@ func limits() wire.Limits {
 	}
 }
 
-// Ready implements dispatch.Publisher.
-func (p publisher) Ready(_ context.Context, topic string) error {
-	if _, known := p.topics[topic]; !known {
-		return errNoTopic(topic)
-	}
-	return nil
-}
-
-func errNoTopic(topic string) error {
-	return dispatch.NewFailure(dispatch.Misconfigured, "missing", fmt.Errorf("no topic %q is configured", topic))
-}
-
-// run is the dispatch.Func of all topics.
-func (p publisher) run(ctx context.Context, topic string, m dispatch.Message) error {
-	physical, known := p.topics[topic]
-	if !known {
-		return errNoTopic(topic)
-	}
+// run hands one event to the command.
+func (c *Client) run(ctx context.Context, physical string, m dispatch.Message) error {
 	env := append(forward.Event{
 		ID: m.EventID, Type: m.EventType, AggregateType: m.AggregateType, AggregateID: m.AggregateID, Namespace: m.Namespace,
 		TenantID: m.TenantID, DedupeKey: m.DedupeKey, CreatedAt: m.Attributes[wire.AttrCreatedAt], OrderingKey: m.OrderingKey,
 		Attempt: m.Attempt, Attributes: m.Attributes,
 	}.Env(), "OUTBOX_TOPIC="+physical)
-	return verdict(forward.Run(ctx, p.client.cfg.Command, env, m.Data, p.client.cfg.Output))
+	return verdict(forward.Run(ctx, c.cfg.Command, env, m.Data, c.cfg.Output))
 }
 
 // verdict is what the end of a command means for its event and the topic.

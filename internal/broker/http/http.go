@@ -3,6 +3,7 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -54,14 +55,9 @@ type Client struct {
 
 // New checks a configuration. It makes no connection.
 func New(cfg Config) (*Client, error) {
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = DefaultTimeout
-	}
-	if cfg.Parallel <= 0 {
-		cfg.Parallel = DefaultParallel
-	}
+	cfg.Timeout, cfg.Parallel = cmp.Or(max(0, cfg.Timeout), DefaultTimeout), cmp.Or(max(0, cfg.Parallel), DefaultParallel)
 	c := &Client{cfg: cfg, client: forward.NewClient(cfg.Parallel)}
-	c.Base = callback.Base{Ready: c.ready}
+	c.Base = callback.Base{Ready: c.ready, Limits: limits()}
 	if cfg.URL != "" {
 		if err := CheckURL(cfg.URL); err != nil {
 			return nil, fmt.Errorf("http.url: %w", err)
@@ -122,39 +118,12 @@ func hostOf(raw string) string {
 // NewPublisher hands over the events of logical topics. A physical name that is a URL is where
 // they go.
 func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
-	p := publisher{client: c, topics: topics}
-	p.PerTopic = callback.NewPerTopic(topics, func() dispatch.Publisher {
-		return dispatch.EachWithin(p.post, c.cfg.Parallel, c.cfg.Timeout)
-	})
-	return p
+	return c.Base.NewPublisher(topics, c.cfg.Parallel, c.cfg.Timeout, c.post)
 }
-
-type publisher struct {
-	callback.PerTopic
-	client *Client
-	topics map[string]string
-}
-
-// Limits implements dispatch.Publisher.
-func (publisher) Limits(string) wire.Limits { return limits() }
 
 // limits are what usual servers take.
 func limits() wire.Limits {
 	return wire.Limits{MessageBytes: 10_000_000, Attributes: 100, AttributeNameBytes: 256, AttributeValueBytes: 4096}
-}
-
-// Ready implements dispatch.Publisher. It connects, and sends nothing: a service has no request
-// that all of them answer without doing something.
-func (p publisher) Ready(ctx context.Context, topic string) error {
-	physical, known := p.topics[topic]
-	if !known {
-		return errNoTopic(topic)
-	}
-	return p.client.ready(ctx, physical)
-}
-
-func errNoTopic(topic string) error {
-	return dispatch.NewFailure(dispatch.Misconfigured, codeMissing, fmt.Errorf("no URL is configured for topic %q", topic))
 }
 
 // urlOf is the template of a physical topic's URL.
@@ -168,10 +137,12 @@ func (c *Client) urlOf(physical string) (string, error) {
 	return c.cfg.URL, nil
 }
 
+// ready connects, and sends nothing: a service has no request that all of them answer without doing
+// something.
 func (c *Client) ready(ctx context.Context, physical string) error {
 	raw, err := c.urlOf(physical)
 	if err != nil {
-		return dispatch.NewFailure(dispatch.Misconfigured, codeMissing, err)
+		return dispatch.NewFailure(dispatch.Misconfigured, callback.CodeMissing, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
@@ -219,17 +190,13 @@ func fill(raw, topic string, m dispatch.Message) string {
 	return path + "?" + with(query, url.QueryEscape)
 }
 
-// post is the dispatch.Func of a topic.
-func (p publisher) post(ctx context.Context, topic string, m dispatch.Message) error {
-	physical, known := p.topics[topic]
-	if !known {
-		return errNoTopic(topic)
-	}
-	raw, err := p.client.urlOf(physical)
+// post hands one event to the service.
+func (c *Client) post(ctx context.Context, physical string, m dispatch.Message) error {
+	raw, err := c.urlOf(physical)
 	if err != nil {
-		return dispatch.NewFailure(dispatch.Misconfigured, codeMissing, err)
+		return dispatch.NewFailure(dispatch.Misconfigured, callback.CodeMissing, err)
 	}
-	answer, err := forward.Post(ctx, p.client.client, fill(raw, physical, m), p.client.headers(m, time.Now()), m.Data)
+	answer, err := forward.Post(ctx, c.client, fill(raw, physical, m), c.headers(m, time.Now()), m.Data)
 	if err != nil {
 		return failure(err)
 	}
@@ -263,7 +230,6 @@ func (c *Client) headers(m dispatch.Message, now time.Time) map[string]string {
 
 // The codes of failures that have no status. They are metric labels.
 const (
-	codeMissing    = "missing"
 	codeNoHost     = "no_such_host"
 	codeTLS        = "tls"
 	codeTimeout    = "timeout"

@@ -1,20 +1,12 @@
 package kafka
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/outboxctl/outboxctl/dispatch"
-)
-
-// The codes of failures that Kafka has no name for. They are metric labels.
-const (
-	codeTLS        = "tls"
-	codeTimeout    = "timeout"
-	codeConnection = "connection"
+	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
 // failure gives an error of the client library the class the dispatcher acts on.
@@ -27,16 +19,10 @@ func failure(err error) *dispatch.Failure {
 // retryable: waiting is safe, dead-lettering a good event is not.
 func classOf(err error) (dispatch.Class, string) {
 	var answer *kerr.Error
-	var untrusted *tls.CertificateVerificationError
-	switch {
-	case errors.As(err, &answer):
+	if errors.As(err, &answer) {
 		return classOfAnswer(answer), answer.Message
-	case errors.As(err, &untrusted):
-		return dispatch.Misconfigured, codeTLS
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return dispatch.Retryable, codeTimeout
 	}
-	return dispatch.Retryable, codeConnection
+	return broker.ClassOf(err)
 }
 
 func classOfAnswer(answer *kerr.Error) dispatch.Class {
@@ -57,7 +43,7 @@ func classOfAnswer(answer *kerr.Error) dispatch.Class {
 func explain(err error) string {
 	var answer *kerr.Error
 	switch _, code := classOf(err); {
-	case code == codeTLS:
+	case code == broker.CodeTLS:
 		return "it does not prove who it is: " + err.Error()
 	case !errors.As(err, &answer):
 		return "it does not answer"

@@ -59,11 +59,7 @@ func settings() []broker.Setting {
 		{Name: setAcks, Help: "who must have stored an event: all replicas in sync (all) or the leader", Kind: "name", Default: "all", Check: oneOf([]string{"all", "leader"})},
 		{Name: setPartitions, Help: "partitions of the topics that topic ensure creates (default the cluster's)", Kind: broker.KindNumber},
 		{Name: setReplication, Help: "replicas of the topics that topic ensure creates (default the cluster's)", Kind: broker.KindNumber},
-		{
-			Name: setSubscription, Help: "consumer group and topic that consume reads, as GROUP@TOPIC", Kind: "name", Default: "pf-domain-events-sub@pf-domain-events",
-			Flag: "subscription", Commands: []string{"consume", "topic"},
-			Check: func(raw string) error { return CheckName(broker.KindSubscription, raw) },
-		},
+		broker.SubscriptionSetting(setSubscription, "consumer group and topic that consume reads, as GROUP@TOPIC", "pf-domain-events-sub@pf-domain-events", CheckName),
 	})
 }
 

@@ -188,14 +188,8 @@ func onePartition(resp kmsg.Response) (answer kmsg.ProduceResponseTopicPartition
 
 // name resolves a logical topic.
 func (p *Publisher) name(topic string) (string, error) {
-	name, ok := p.topics[topic]
-	if !ok {
-		return "", dispatch.NewFailure(dispatch.Misconfigured, kerr.UnknownTopicOrPartition.Message, fmt.Errorf("no Kafka topic configured for %q", topic))
-	}
-	if err := CheckName(broker.KindTopic, name); err != nil {
-		return "", dispatch.NewFailure(dispatch.Misconfigured, kerr.InvalidTopicException.Message, err)
-	}
-	return name, nil
+	return broker.Physical(p.topics, topic, "Kafka topic", CheckName,
+		kerr.UnknownTopicOrPartition.Message, kerr.InvalidTopicException.Message)
 }
 
 // Ready implements [dispatch.Publisher]: it asks for the topic's partitions, and for what they take as

@@ -1,8 +1,6 @@
 package nats
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
 // The codes of failures that have no number of JetStream's. They are metric labels.
@@ -22,9 +21,6 @@ const (
 	codeMaxPayload = "max_payload"
 	codeHeader     = "bad_header"
 	codeSubject    = "bad_subject"
-	codeTLS        = "tls"
-	codeTimeout    = "timeout"
-	codeConnection = "connection"
 )
 
 // errNoStream is what "no responders" means to us.
@@ -59,9 +55,7 @@ func classOf(err error) (dispatch.Class, string) {
 		{dispatch.Misconfigured, codeSubject, []error{nats.ErrBadSubject}},
 		{dispatch.Refused, codeMaxPayload, []error{nats.ErrMaxPayload}},
 		{dispatch.Refused, codeHeader, []error{nats.ErrBadHeaderMsg}},
-		{dispatch.Retryable, codeTimeout, []error{
-			context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, jetstream.ErrAsyncPublishTimeout,
-		}},
+		{dispatch.Retryable, broker.CodeTimeout, []error{nats.ErrTimeout, jetstream.ErrAsyncPublishTimeout}},
 	} {
 		for _, known := range row.errs {
 			if errors.Is(err, known) {
@@ -69,11 +63,7 @@ func classOf(err error) (dispatch.Class, string) {
 			}
 		}
 	}
-	var untrusted *tls.CertificateVerificationError
-	if errors.As(err, &untrusted) {
-		return dispatch.Misconfigured, codeTLS
-	}
-	return dispatch.Retryable, codeConnection
+	return broker.ClassOf(err)
 }
 
 // classOfCode knows the numbers with which JetStream answers.
@@ -111,7 +101,7 @@ func explain(err error) string {
 		return "the account may not do that"
 	case code == codeAuth:
 		return "it does not accept the account's credentials, or has no JetStream for it"
-	case code == codeTLS:
+	case code == broker.CodeTLS:
 		return "it does not prove who it is: " + err.Error()
 	case class == dispatch.Retryable && apiError(err) == nil:
 		return "it does not answer"

@@ -75,14 +75,8 @@ func Connect(cfg Config) (*Client, error) {
 	if cfg.CredsFile != "" && cfg.Username != "" {
 		return nil, errors.New("give credentials or a user name, not both")
 	}
-	conf, err := cfg.Files.TLS()
+	conf, err := cfg.Files.Prepare(&cfg.Password)
 	if err != nil {
-		return nil, err
-	}
-	if cfg.Password == nil {
-		cfg.Password = func() (string, error) { return "", nil }
-	}
-	if _, err := cfg.Password(); err != nil {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, tls: conf}

@@ -59,11 +59,7 @@ func settings() []broker.Setting {
 	}, broker.AccountSettings("nats"), broker.TLSSettings("nats"), []broker.Setting{
 		{Name: setDedupe, Help: "give messages the id by which a stream stores each once", Kind: broker.KindBool, Default: "true"},
 		{Name: setReplicas, Help: "replicas of the streams that topic ensure creates", Kind: broker.KindNumber, Default: "1"},
-		{
-			Name: setSubscription, Help: "consumer of the domain topic's stream", Kind: "name", Default: "pf-domain-events-sub",
-			Flag: "subscription", Commands: []string{"consume", "topic"},
-			Check: func(raw string) error { return CheckName(broker.KindSubscription, raw) },
-		},
+		broker.SubscriptionSetting(setSubscription, "consumer of the domain topic's stream", "pf-domain-events-sub", CheckName),
 	})
 }
 

@@ -151,14 +151,7 @@ func (p *Publisher) Ready(ctx context.Context, topic string) error {
 
 // subject resolves a logical topic.
 func (p *Publisher) subject(topic string) (string, error) {
-	subject, ok := p.subjects[topic]
-	if !ok {
-		return "", dispatch.NewFailure(dispatch.Misconfigured, codeMissing, fmt.Errorf("no subject configured for %q", topic))
-	}
-	if err := CheckName(broker.KindTopic, subject); err != nil {
-		return "", dispatch.NewFailure(dispatch.Misconfigured, codeSubject, err)
-	}
-	return subject, nil
+	return broker.Physical(p.subjects, topic, "subject", CheckName, codeMissing, codeSubject)
 }
 
 // Limits implements [dispatch.Publisher]. A server's max_payload counts headers and body; before it has

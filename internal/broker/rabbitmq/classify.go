@@ -1,14 +1,13 @@
 package rabbitmq
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"strconv"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
 // The codes of failures that have no number of AMQP's. They are metric labels.
@@ -16,9 +15,6 @@ const (
 	codeRoutingKey = "routing_key"
 	codeNack       = "nack"
 	codeBlocked    = "blocked"
-	codeTLS        = "tls"
-	codeTimeout    = "timeout"
-	codeConnection = "connection"
 )
 
 // noRoute is the code of a message that no queue takes.
@@ -36,20 +32,15 @@ func failure(err error) *dispatch.Failure {
 // retryable: waiting is safe, dead-lettering a good event is not.
 func classOf(err error) (dispatch.Class, string) {
 	var answer *amqp.Error
-	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, amqp.ErrClosed): // it has a number, which says nothing
-		return dispatch.Retryable, codeConnection
+		return dispatch.Retryable, broker.CodeConnection
 	case errors.As(err, &answer):
 		return classOfCode(answer.Code), strconv.Itoa(answer.Code)
-	case errors.As(err, &untrusted):
-		return dispatch.Misconfigured, codeTLS
 	case errors.Is(err, errNack):
 		return dispatch.Retryable, codeNack
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return dispatch.Retryable, codeTimeout
 	}
-	return dispatch.Retryable, codeConnection
+	return broker.ClassOf(err)
 }
 
 func classOfCode(code int) dispatch.Class {
@@ -67,9 +58,9 @@ func classOfCode(code int) dispatch.Class {
 func explain(err error) string {
 	var answer *amqp.Error
 	switch _, code := classOf(err); {
-	case code == codeTLS:
+	case code == broker.CodeTLS:
 		return "it does not prove who it is: " + err.Error()
-	case code == codeConnection, code == codeTimeout:
+	case code == broker.CodeConnection, code == broker.CodeTimeout:
 		return "it does not answer"
 	case errors.As(err, &answer) && answer.Code == amqp.AccessRefused:
 		return "it does not accept the account, or the account may not do that: " + answer.Reason

@@ -77,14 +77,8 @@ func Connect(cfg Config) (*Client, error) {
 	if err := CheckURL(cfg.URL); err != nil {
 		return nil, err
 	}
-	conf, err := cfg.Files.TLS()
+	conf, err := cfg.Files.Prepare(&cfg.Password)
 	if err != nil {
-		return nil, err
-	}
-	if cfg.Password == nil {
-		cfg.Password = func() (string, error) { return "", nil }
-	}
-	if _, err := cfg.Password(); err != nil {
 		return nil, err
 	}
 	c := Over(nil, cfg)

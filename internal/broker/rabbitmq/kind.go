@@ -60,11 +60,7 @@ func settings() []broker.Setting {
 			Name: setRoutingKey, Help: "routing key; {topic}, {event_type}, {namespace} and {aggregate_type} are the event's", Kind: "template",
 			Default: DefaultRoutingKey, Check: placeholders("{topic}", "{event_type}", "{namespace}", "{aggregate_type}"),
 		},
-		{
-			Name: setSubscription, Help: "queue of the domain topic", Kind: "name", Default: "pf-domain-events-sub",
-			Flag: "subscription", Commands: []string{"consume", "topic"},
-			Check: func(raw string) error { return CheckName(broker.KindSubscription, raw) },
-		},
+		broker.SubscriptionSetting(setSubscription, "queue of the domain topic", "pf-domain-events-sub", CheckName),
 	})
 }
 

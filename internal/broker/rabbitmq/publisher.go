@@ -120,14 +120,8 @@ func (t target) routingKey(m *dispatch.Message) string {
 
 // target resolves a logical topic.
 func (p *Publisher) target(topic string) (target, error) {
-	physical, ok := p.topics[topic]
-	if !ok {
-		return target{}, dispatch.NewFailure(dispatch.Misconfigured, "404", fmt.Errorf("no RabbitMQ topic configured for %q", topic))
-	}
-	if err := CheckName(broker.KindTopic, physical); err != nil {
-		return target{}, dispatch.NewFailure(dispatch.Misconfigured, "404", err)
-	}
-	return target{topic: physical, exchanges: p.client.cfg.Exchange, routingKeys: p.client.cfg.RoutingKey}, nil
+	physical, err := broker.Physical(p.topics, topic, "RabbitMQ topic", CheckName, "404", "404")
+	return target{topic: physical, exchanges: p.client.cfg.Exchange, routingKeys: p.client.cfg.RoutingKey}, err
 }
 
 // Ready implements [dispatch.Publisher]: it asks for the exchange. That no queue is bound to it is
