@@ -130,37 +130,10 @@ func (c *Catalogue) addType(d Document, t *Type, at lines, folder fs.FS, bad *Pr
 
 // suggest names the value that was most likely meant.
 func suggest(given string, values []string) string {
-	best, most := "", 3
-	for _, v := range values {
-		if d := distance(given, v); d < most {
-			best, most = v, d
-		}
+	if meant := Nearest(given, values); meant != "" {
+		return " (did you mean " + meant + "?)"
 	}
-	if best == "" {
-		return ""
-	}
-	return " (did you mean " + best + "?)"
-}
-
-// distance counts the letters to insert, remove or replace between two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := last
-			if a[i] != b[j] {
-				replaced++
-			}
-			last = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }
 
 // cut keeps text from outside from filling a message.

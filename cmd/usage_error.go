@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func unknownSubcommand(cmd *cobra.Command, given []string) error {
 	name := given[0]
 	err := fault.Usagef("%s has no command %q", cmd.CommandPath(), name)
 	if similar := cmd.SuggestionsFor(name); name != "" && len(similar) > 0 {
-		if i := slices.Index(similar, words.Nearest(name, similar)); i > 0 {
+		if i := slices.Index(similar, catalogue.Nearest(name, similar)); i > 0 {
 			similar[0], similar[i] = similar[i], similar[0]
 		}
 		for i, word := range similar {
@@ -114,7 +114,7 @@ func similarFlag(cmd *cobra.Command, err error) string {
 			names = append(names, f.Name)
 		}
 	})
-	return words.Nearest(unknown.GetSpecifiedName(), names)
+	return catalogue.Nearest(unknown.GetSpecifiedName(), names)
 }
 
 // flagError puts what the flag library found into the words of the other errors.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // DefaultTxSize is how many events of a stream share a transaction unless another number is chosen.
@@ -186,7 +186,7 @@ func checkStream(ctx context.Context, batches <-chan emitBatch) (valid EmitResul
 
 // unknownType suggests the type that an unknown one was most likely meant to be.
 func (o *Outbox) unknownType(err error, name string) error {
-	if similar := words.Nearest(name, o.Registry.EventTypes()); similar != "" && similar != name {
+	if similar := catalogue.Nearest(name, o.Registry.EventTypes()); similar != "" && similar != name {
 		return fault.Hint(err, "did you mean %s?", similar)
 	}
 	return err

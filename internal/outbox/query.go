@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
@@ -53,7 +54,7 @@ func (o *Outbox) Misspelt(ctx context.Context, names []FilterName) ([]string, er
 	}
 	var notes []string
 	for _, n := range names {
-		if similar := words.Nearest(n.Value, known[n.Kind]); similar != "" && similar != n.Value {
+		if similar := catalogue.Nearest(n.Value, known[n.Kind]); similar != "" && similar != n.Value {
 			notes = append(notes, fmt.Sprintf("no %s %q is known: did you mean %s?", n.Kind, n.Value, similar))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/prometheus/common/model"
 
+	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
@@ -58,45 +59,13 @@ func OneOf(flag, value string, known []string) error {
 
 // DidYouMean adds the known word that a word was most likely meant to be to an error, or another hint when none is close.
 func DidYouMean(err error, word string, known []string, otherwise string) error {
-	if similar := Nearest(word, known); similar != "" {
+	if similar := catalogue.Nearest(word, known); similar != "" {
 		return fault.Hint(err, "did you mean %s?", similar)
 	}
 	if otherwise != "" {
 		return fault.Hint(err, "%s", otherwise)
 	}
 	return err
-}
-
-// Nearest is the one of the known words that a word was most likely meant to be: at most two letters differ. Empty when
-// none is close.
-func Nearest(word string, known []string) (nearest string) {
-	least := min(3, len(word)) // not all of its letters
-	for _, k := range known {
-		if d := distance(word, k); d < least {
-			nearest, least = k, d
-		}
-	}
-	return nearest
-}
-
-// distance is how many letters must be added, removed or replaced to turn one word into another.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // ParseRate reads a number per second as people write it: 200, 200/s, 30/m.
