@@ -3,8 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -93,22 +91,27 @@ func runMigrateDown(ctx context.Context, opts *migrateDownOptions) error {
 	return writeMigrateResult(opts.app, opts.output, res, true)
 }
 
-// sayLosses tells on Err what will be gone: data by name, the rest by number.
+// sayLosses tells on Err what data will be gone.
 func sayLosses(app *cli.App, plan []migrate.Planned, losses []migrate.Loss) {
 	fmt.Fprintf(app.Err, "this reverts %s", plan[0].Name)
 	if len(plan) > 1 {
 		fmt.Fprintf(app.Err, " to %s", plan[len(plan)-1].Name)
 	}
-	fmt.Fprintln(app.Err, " and drops:")
-	others := map[string]int{}
-	for _, l := range losses {
-		if l.Kind == "table" || l.Kind == "column" {
-			fmt.Fprintln(app.Err, "  "+safetext.Line(l.String()))
-		} else {
-			others[l.Kind]++
+	fmt.Fprintln(app.Err, ", and drops with its functions, views and indexes:")
+	count := func(n int64, noun string) string {
+		if n > migrate.MaxCounted {
+			return "more than " + words.Counted(migrate.MaxCounted, noun)
 		}
+		return words.Counted(n, noun)
 	}
-	for _, kind := range slices.Sorted(maps.Keys(others)) {
-		fmt.Fprintln(app.Err, "  "+words.Counted(int64(others[kind]), kind))
+	for _, l := range losses {
+		text := "table " + l.Table + " with " + count(l.Rows, "row")
+		if l.Column != "" {
+			text = "column " + l.Table + "." + l.Column
+		}
+		if l.Unpublished > 0 {
+			text += ", of them " + count(l.Unpublished, "unpublished event")
+		}
+		fmt.Fprintln(app.Err, "  "+safetext.Line(text))
 	}
 }

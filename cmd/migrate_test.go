@@ -44,6 +44,7 @@ func TestMigrateExitCodes(t *testing.T) {
 		{"again", []string{"migrate"}, cli.ExitOK, "nothing to do", ""},
 		{"applied", []string{"migrate", "status"}, cli.ExitOK, "\tapplied\t", ""},
 		{"down needs consent", []string{"migrate", "down", "--all"}, cli.ExitRefused, "", "table outbox_events with 0 rows"},
+		{"down to a table that stays", []string{"migrate", "down", "--dry-run", "--to", "1"}, cli.ExitOK, "DROP COLUMN", "  column outbox_events.dedupe_key\n"},
 		{"down, dry", []string{"migrate", "down", "--dry-run", "--all"}, cli.ExitOK, "DROP TABLE IF EXISTS outbox_events", ""},
 		{"down one", []string{"migrate", "down", "--yes", "-o", "json"}, cli.ExitOK, `"reverted": [`, ""},
 		{"up again", []string{"migrate", "-o", "json"}, cli.ExitOK, `"applied": [`, ""},

@@ -3,87 +3,73 @@ package migrate
 import (
 	"context"
 	"fmt"
-	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Loss is something a Down drops.
+// Loss is a table that a Down drops, or with Column a column of a table that stays.
 type Loss struct {
-	Kind string // table, column, view, function, …
-	Name string
-	// Rows the table has, counted up to maxCounted; -1 for anything but an existing table.
-	Rows int64
-	// Unpublished are the rows among them that were never published.
-	Unpublished int64
+	Table, Column string
+	// Rows of the table and how many of them were never published, counted up to MaxCounted.
+	Rows, Unpublished int64
 }
 
-// maxCounted keeps counting cheap: an operator need not know a million exactly to hesitate.
-const maxCounted = 100_000
+// MaxCounted keeps counting cheap: an operator need not know a million exactly to hesitate.
+const MaxCounted = 100_000
 
-func (l Loss) String() string {
-	switch {
-	case l.Rows < 0:
-		return l.Kind + " " + l.Name
-	case l.Unpublished > 0:
-		return fmt.Sprintf("%s %s with %s, %s of them not published", l.Kind, l.Name, rows(l.Rows),
-			bounded(l.Unpublished))
-	default:
-		return fmt.Sprintf("%s %s with %s", l.Kind, l.Name, rows(l.Rows))
+// presentTables are the tables of the outbox's schema, each with its columns.
+const presentTables = `
+SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)
+  FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+ WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
+ GROUP BY c.oid ORDER BY c.oid`
+
+// Losses lists what of the database's tables and columns a plan drops. It only reads.
+func Losses(ctx context.Context, pool *pgxpool.Pool, plan []Planned) (losses []Loss, err error) {
+	var statements string
+	for _, p := range plan {
+		statements += p.SQL
 	}
-}
-
-func rows(n int64) string {
-	if n == 1 {
-		return "1 row"
+	drops := func(kind, name string) bool {
+		statement := "DROP " + kind + " IF EXISTS " + name
+		return strings.Contains(statements, statement+";") || strings.Contains(statements, statement+",")
 	}
-	return bounded(n) + " rows"
-}
-
-func bounded(n int64) string {
-	if n > maxCounted {
-		return fmt.Sprintf("more than %d", maxCounted)
-	}
-	return fmt.Sprint(n)
-}
-
-var dropped = regexp.MustCompile(`\bDROP (TABLE|COLUMN|VIEW|FUNCTION|TYPE|INDEX|TRIGGER)(?: CONCURRENTLY)?(?: IF EXISTS)? ([a-z_0-9]+)`)
-
-// Losses lists what the SQL of a plan drops. It only reads.
-func Losses(ctx context.Context, pool *pgxpool.Pool, plan []Planned) ([]Loss, error) {
-	var out []Loss
-	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		for _, p := range plan {
-			for _, m := range dropped.FindAllStringSubmatch(p.SQL, -1) {
-				l := Loss{Kind: strings.ToLower(m[1]), Name: m[2], Rows: -1}
-				if l.Kind == "table" {
-					if err := l.count(ctx, tx); err != nil {
-						return fmt.Errorf("count rows of %s: %w", l.Name, err)
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, presentTables)
+		if err != nil {
+			return err
+		}
+		type table struct {
+			Name    string
+			Columns []string
+		}
+		tables, err := pgx.CollectRows(rows, pgx.RowToStructByPos[table])
+		for _, t := range tables {
+			if !drops("TABLE", t.Name) {
+				for _, column := range t.Columns {
+					if t.Name == "outbox_events" && drops("COLUMN", column) {
+						losses = append(losses, Loss{Table: t.Name, Column: column})
 					}
 				}
-				out = append(out, l)
+				continue
 			}
+			l := Loss{Table: t.Name}
+			count := "SELECT count(*) FROM (SELECT FROM " + pgx.Identifier{t.Name}.Sanitize() + " WHERE %s" +
+				fmt.Sprintf(" LIMIT %d) AS t", MaxCounted+1)
+			if err := tx.QueryRow(ctx, fmt.Sprintf(count, "true")).Scan(&l.Rows); err != nil {
+				return fmt.Errorf("count rows of %s: %w", l.Table, err)
+			}
+			if slices.Contains(t.Columns, "published_at") {
+				if err := tx.QueryRow(ctx, fmt.Sprintf(count, "published_at IS NULL")).Scan(&l.Unpublished); err != nil {
+					return fmt.Errorf("count rows of %s: %w", l.Table, err)
+				}
+			}
+			losses = append(losses, l)
 		}
-		return nil
+		return err
 	})
-	return out, err
-}
-
-func (l *Loss) count(ctx context.Context, tx pgx.Tx) error {
-	var exists, delivers bool
-	err := tx.QueryRow(ctx, `
-SELECT to_regclass($1) IS NOT NULL,
-       EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'published_at' AND NOT attisdropped)`,
-		l.Name).Scan(&exists, &delivers)
-	if err != nil || !exists {
-		return err
-	}
-	table := pgx.Identifier{l.Name}.Sanitize()
-	limit := fmt.Sprintf(" LIMIT %d", maxCounted+1)
-	if err := tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM "+table+limit+") AS t").Scan(&l.Rows); err != nil || !delivers {
-		return err
-	}
-	return tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM "+table+" WHERE published_at IS NULL"+limit+") AS t").Scan(&l.Unpublished)
+	return losses, err
 }
