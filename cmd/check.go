@@ -109,7 +109,7 @@ func checkContexts(ctx context.Context, opts *checkOptions, names []string) erro
 	code, level := 0, check.OK.String()
 	worse := []int{0, 1, 3, 2} // by exit code
 	for _, c := range cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, opts.judge) {
-		name, own, said, text := pluginText(c.Context), checkUnknown, "UNKNOWN", pluginText(c.Problem())
+		name, own, said, text := pluginText(c.Context), checkUnknown, "UNKNOWN", pluginText(c.Problem)
 		if r := c.Result; c.Err != nil {
 			bad = append(bad, name+": "+text)
 		} else {

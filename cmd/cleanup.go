@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -80,74 +81,47 @@ It says nothing when there is nothing to do. A run leaves one row in the audit t
 }
 
 func runCleanup(ctx context.Context, opts *cleanupOptions) error {
-	if names := opts.app.Several(); names != nil {
-		return cleanContexts(ctx, opts, names)
+	names := opts.app.Several()
+	if names == nil {
+		done, err := opts.clean(ctx, opts.app)
+		if done != nil {
+			err = cmp.Or(cli.WriteObject(opts.app, opts.output, done, done.say), err)
+		}
+		return err
 	}
-	done, err := opts.clean(ctx, opts.app)
-	return cmp.Or(done.write(opts), err)
-}
-
-// cleaned is what was removed or, with --dry-run, would be; nothing when it did not come to that.
-type cleaned struct {
-	Result *cleanup.Result `json:"result,omitempty"`
-	Plan   *cleanup.Plan   `json:"plan,omitempty"`
-	where  string
-}
-
-func (c cleaned) say(w io.Writer) error {
-	switch {
-	case c.Plan != nil:
-		return sayCleanupPlan(w, *c.Plan)
-	case c.Result != nil:
-		return sayCleanup(w, *c.Result, c.where)
-	}
-	return nil
-}
-
-// write prints the one object that there is.
-func (c cleaned) write(opts *cleanupOptions) error {
-	switch {
-	case c.Plan != nil:
-		return cli.WriteObject(opts.app, opts.output, c.Plan, c.say)
-	case c.Result != nil:
-		return cli.WriteObject(opts.app, opts.output, c.Result, c.say)
-	}
-	return nil
-}
-
-// contextCleanup is one context as cleanup shows it among several.
-type contextCleanup struct {
-	Context string `json:"context"`
-	cleaned
-	Error string `json:"error,omitempty"`
-}
-
-// cleanContexts cleans one context after the other; one that fails does not stop the others.
-func cleanContexts(ctx context.Context, opts *cleanupOptions, names []string) error {
-	done := cli.InContexts(ctx, opts.app, names, 1, opts.clean)
-	rows := make([]contextCleanup, len(done))
-	for i, c := range done {
-		rows[i] = contextCleanup{c.Context, c.Result, c.Problem()}
-	}
-	err := cli.WriteObject(opts.app, opts.output, rows, func(w io.Writer) error {
-		for _, row := range rows {
-			if row.Plan != nil {
-				fmt.Fprintf(w, "context %s\n", safetext.Line(row.Context))
+	// One that fails does not stop the others.
+	found := cli.InContexts(ctx, opts.app, names, 1, opts.clean)
+	err := cli.WriteObject(opts.app, opts.output, found, func(w io.Writer) error {
+		for _, c := range found {
+			if c.Result == nil {
+				continue
 			}
-			if err := row.say(w); err != nil {
+			if opts.dryRun {
+				fmt.Fprintf(w, "context %s\n", safetext.Line(c.Context))
+			}
+			if err := c.Result.say(w); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return cmp.Or(err, cli.ReportContexts(opts.app, done))
+	return cmp.Or(err, cli.ReportContexts(opts.app, found))
 }
 
-// clean removes what is old, or counts it.
-func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (done cleaned, err error) {
+// cleaned is what was removed or, with --dry-run, would be: an object of the package cleanup.
+type cleaned struct {
+	object any
+	say    func(io.Writer) error
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c *cleaned) MarshalJSON() ([]byte, error) { return json.Marshal(c.object) }
+
+// clean removes what is old, or counts it; nil when it does not come to that.
+func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (*cleaned, error) {
 	cfg, err := app.Config("database.url")
 	if err != nil {
-		return done, err
+		return nil, err
 	}
 	params := cleanup.Params{
 		OlderThan: o.olderThan.Value, DLQOlderThan: o.dlqOlderThan.Value, InboxOlderThan: o.inboxOlderThan.Value,
@@ -155,26 +129,25 @@ func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (done cleaned,
 		IdempotencyTTL: cfg.Idempotency.TTL,
 	}
 	if err := params.Validate(); err != nil {
-		return done, err
+		return nil, err
 	}
 	db, err := app.Reads(ctx)
 	if err != nil {
-		return done, err
+		return nil, err
 	}
 	if err := outbox.CheckTables(ctx, db); err != nil { // within limits, which removing has not
-		return done, err
+		return nil, err
 	}
-	done.where = app.Where()
 	cleaner := cleanup.New(db.Pool)
 	if o.dryRun {
 		plan, err := cleaner.Plan(ctx, params)
-		if err == nil {
-			done.Plan = &plan
+		if err != nil {
+			return nil, err
 		}
-		return done, err
+		return &cleaned{plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) }}, nil
 	}
 	if err := o.confirm(ctx, app, cleaner, params); err != nil {
-		return done, err
+		return nil, err
 	}
 	bar := app.NewProgress("removed", -1)
 	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
@@ -183,8 +156,8 @@ func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (done cleaned,
 	if ctx.Err() != nil { // of which the exit code alone tells
 		fmt.Fprintf(app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Rows(), "row"), o.again)
 	}
-	done.Result = &result
-	return done, err
+	where := app.Where()
+	return &cleaned{result, func(w io.Writer) error { return sayCleanup(w, result, where) }}, err
 }
 
 // confirm asks a person about an age below a day, which is more likely a slip than a retention.

@@ -36,7 +36,7 @@ func jsonObjects() map[string][]any {
 		"audit show":        {dlq.AuditRunResult{}},
 		"audit undo":        {dlq.Outcome{}, outbox.PauseResult{}},
 		"bench":             {bench.Report{}},
-		"cleanup":           {cleanup.Result{}, cleanup.Plan{}, contextCleanup{}},
+		"cleanup":           {cleanup.Result{}, cleanup.Plan{}, cli.Found[*cleaned]{}},
 		"config contexts":   {contextEntry{}},
 		"config view":       {ui.Setting{}},
 		"dev":               {devstate.Info{}},

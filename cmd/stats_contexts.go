@@ -10,12 +10,7 @@ import (
 )
 
 // contextStats is one context as stats shows it among several.
-type contextStats struct {
-	Context string `json:"context"`
-	// Stats is null when Error tells why there is none.
-	Stats *stats.Report `json:"stats"`
-	Error string        `json:"error,omitempty"`
-}
+type contextStats = cli.Found[*stats.Report]
 
 // statsOfContexts shows a row for each context; one that does not answer is a row with its error.
 func statsOfContexts(ctx context.Context, opts *statsOptions, names []string) error {
@@ -23,11 +18,7 @@ func statsOfContexts(ctx context.Context, opts *statsOptions, names []string) er
 		return fault.Usagef("--by needs a single context")
 	}
 	found := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, statsOf)
-	rows := make([]contextStats, len(found))
-	for i, c := range found {
-		rows[i] = contextStats{c.Context, c.Result, c.Problem()}
-	}
-	if err := cli.WriteList(opts.app, opts.output, contextStatsView(), rows); err != nil {
+	if err := cli.WriteList(opts.app, opts.output, contextStatsView(), found); err != nil {
 		return err
 	}
 	return cli.ReportContexts(opts.app, found)
@@ -44,11 +35,11 @@ func statsOf(ctx context.Context, app *cli.App) (*stats.Report, error) {
 
 func contextStatsView() cli.View[contextStats] {
 	figure := func(head string, text func(*stats.Report, *cli.CellStyle) string) cli.Column[contextStats] {
-		return cli.Column[contextStats]{Head: head, Field: "stats", Cell: func(c contextStats, s *cli.CellStyle) string {
-			if c.Stats == nil {
+		return cli.Column[contextStats]{Head: head, Field: "result", Cell: func(c contextStats, s *cli.CellStyle) string {
+			if c.Result == nil {
 				return ""
 			}
-			return text(c.Stats, s)
+			return text(c.Result, s)
 		}}
 	}
 	return cli.View[contextStats]{

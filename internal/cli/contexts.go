@@ -89,19 +89,13 @@ func (a *App) Outside() *App {
 // ContextsAtOnce bounds how many contexts a command that only looks asks side by side.
 const ContextsAtOnce = 8
 
-// A Found is what a command found in one context, or why it found nothing.
+// A Found is what a command found in one context, or why it found nothing, as a row of its list.
 type Found[T any] struct {
-	Context string
-	Result  T
-	Err     error
-}
-
-// Problem is the error as a row shows it; empty where there is none.
-func (f Found[T]) Problem() string {
-	if f.Err == nil {
-		return ""
-	}
-	return safetext.Redact(f.Err.Error())
+	Context string `json:"context"`
+	Result  T      `json:"result"`
+	// Problem is the error as a row shows it; empty where there is none.
+	Problem string `json:"error,omitempty"`
+	Err     error  `json:"-"`
 }
 
 // InContexts runs f in each context, so many side by side. What f opens is closed when it returns.
@@ -115,7 +109,10 @@ func InContexts[T any](ctx context.Context, a *App, names []string, atOnce int,
 			sub := a.InContext(name)
 			defer func() { _ = sub.Close() }() // what was done is done
 			result, err := f(ctx, sub)
-			found[i] = Found[T]{name, result, fault.Database(err)}
+			found[i] = Found[T]{Context: name, Result: result, Err: fault.Database(err)}
+			if err != nil {
+				found[i].Problem = safetext.Redact(found[i].Err.Error())
+			}
 			return nil
 		})
 	}
