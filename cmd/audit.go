@@ -63,8 +63,6 @@ func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
 	flags.StringVar(&f.since, "since", "", "only at this `time` or later")
 	flags.StringVar(&f.until, "until", "", "only before this `time`")
 	app.Complete(cmd, "action", cli.OneOf(dlq.AuditActions()...))
-	app.Complete(cmd, "event", cli.CompleteEventIDs(app, ""))
-	app.Complete(cmd, "run", cli.CompleteAuditRuns(app))
 	addListFlags[dlq.AuditRun](cmd, &f.listFlags, "audit row with this `number`")
 }
 

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,7 @@ func weight(action dlq.Action, rows int64) int64 {
 // params returns what is wrong with the command line before anything is opened, and reads the ids.
 func (o *changeOptions) params() (dlq.ChangeParams, error) {
 	p := dlq.ChangeParams{Action: o.action, Actor: o.app.Actor(o.audit), Note: o.audit.Note, Undo: o.undo, Discard: o.discard}
-	if err := o.app.RefuseEmpty(filterFlags()...); err != nil {
+	if err := o.app.RefuseEmpty(cmp.Or(o.filter, &outbox.Query{}).FieldNames()...); err != nil {
 		return p, err
 	}
 	if o.filter != nil {

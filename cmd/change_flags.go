@@ -93,7 +93,6 @@ func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
 	addRampFlags(cmd, o)
 	addWaitFlags(cmd, o)
 	cmd.Flags().StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
-	o.app.Complete(cmd, "check-consumers", cli.CompleteConsumers(o.app))
 }
 
 // addRampFlags gives a command what sends events in steps and watches them.

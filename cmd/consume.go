@@ -83,7 +83,6 @@ the package consume; examples/notifications is this one, to copy.`,
 	flags.StringArrayVar(&opts.types, "type", nil,
 		"hand over events of this `type` only (may be repeated)")
 	flags.StringArrayVar(&opts.topics, "topic", nil, "receive from the subscription of this logical `topic` (may be repeated)")
-	opts.app.Complete(cmd, "topic", cli.CompleteTopics(opts.app))
 	flags.IntVar(&opts.maxAttempts, "max-attempts", 0,
 		"give an event up after so many failures (0: when the subscription's dead-letter policy does)")
 	cli.AddLimit(cmd, &opts.timeout, "timeout", consumer.DefaultHandlerTimeout, 0,

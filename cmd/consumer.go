@@ -137,20 +137,19 @@ tried again (failing) or not (gave_up). What succeeds after all is no longer lis
 			return runConsumerFailures(cmd.Context(), app, params, output)
 		},
 	}
-	addFailureFilters(app, cmd, &params)
+	addFailureFilters(cmd, &params)
 	cmd.Flags().IntVar(&params.Limit, "limit", cli.DefaultLimit, "show at most so many")
 	cli.AddListOutput[consumers.Failure](cmd, &output)
 	return cmd
 }
 
 // addFailureFilters gives a command what narrows failures.
-func addFailureFilters(app *cli.App, cmd *cobra.Command, p *consumers.FailuresParams) {
+func addFailureFilters(cmd *cobra.Command, p *consumers.FailuresParams) {
 	flags := cmd.Flags()
-	flags.StringVar(&p.State, "state", "", "only those in this state: failing or gave_up")
+	cli.AddChoice(flags, &p.State, "state", "only those in this `state`", consumers.Failing, consumers.GaveUp)
 	flags.StringVar(&p.EventType, "type", "", "only events of this type")
 	flags.StringVar(&p.Namespace, "namespace", "", "only events of this namespace")
 	flags.StringVar(&p.TenantID, "tenant", "", "only events of this tenant")
-	app.Complete(cmd, "state", cli.OneOf(consumers.Failing, consumers.GaveUp))
 }
 
 func runConsumerFailures(ctx context.Context, app *cli.App, params consumers.FailuresParams, output cli.Output) error {

@@ -40,7 +40,6 @@ deleted, and a deletion that did not happen gets an audit row of its own.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Consumer, "consumer", "", "consumer that forgets the event")
-	app.Complete(cmd, "consumer", cli.CompleteConsumers(app))
 	flags.BoolVar(&f.Inbox, "inbox", false, "remove the consumer's inbox row as well")
 	flags.BoolVar(&f.Force, "force", false, "even while a handler is working on the event")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "show what would be forgotten, and change nothing")

@@ -29,7 +29,7 @@ filters; without either, everything that the consumer gave up is tried again.`,
 	}
 	finishChange(cmd, opts)
 	cmd.ValidArgsFunction = cli.OnlyFirst(cli.CompleteConsumers(app))
-	addFailureFilters(app, cmd, &params)
+	addFailureFilters(cmd, &params)
 	addWaitFlags(cmd, opts)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		params.Consumer, opts.ids = args[0], args[1:]

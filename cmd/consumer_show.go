@@ -30,7 +30,6 @@ Redis or written an inbox row. EVENT_ID may also be a dead letter's id if there 
 		},
 	}
 	cmd.Flags().StringSliceVar(&params.Consumers, "consumer", nil, "show only these consumers (repeatable)")
-	app.Complete(cmd, "consumer", cli.CompleteConsumers(app))
 	cli.AddListOutput[idem.Mark](cmd, &output)
 	return cmd
 }

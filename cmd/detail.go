@@ -41,7 +41,6 @@ type detailFlags struct {
 func addDetailFlags(app *cli.App, cmd *cobra.Command, f *detailFlags) {
 	cli.AddPayloadFlag(cmd, &f.payload)
 	cmd.Flags().StringSliceVar(&f.consumers, "consumers", nil, "ask about these consumers (default: those that Redis or the inbox knows)")
-	app.Complete(cmd, "consumers", cli.CompleteConsumers(app))
 	cli.AddOutputFlags(cmd, &f.output, cli.ObjectFormats()...)
 }
 

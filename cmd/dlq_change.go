@@ -75,6 +75,6 @@ input) or filters.`,
 // finishDLQChange gives a command that changes dead letters its flags and its run function.
 func finishDLQChange(cmd *cobra.Command, opts *changeOptions) {
 	opts.filter = &outbox.Query{State: opts.action.State()}
-	addDLQFilterFlags(opts.app, cmd, opts.filter)
+	addFilterFlags(cmd, opts.filter, "that died", "state")
 	finishChange(cmd, opts)
 }

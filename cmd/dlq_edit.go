@@ -58,7 +58,6 @@ A payload that is left as it was, and an editor that fails, change nothing. With
 	flags := cmd.Flags()
 	flags.StringVar(&opts.data, "data", "", "the payload instead of an editor: JSON, @file, or - for standard input")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "check the payload and show the difference, and change nothing")
-	app.Complete(cmd, "data", cli.CompleteData)
 	cli.AddYesFlag(cmd, &opts.yes)
 	cli.AddAuditFlags(cmd, &opts.audit)
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)

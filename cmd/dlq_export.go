@@ -13,7 +13,7 @@ import (
 )
 
 func newDLQExportCmd(app *cli.App) *cobra.Command {
-	var filter dlq.Query
+	filter := dlq.Query{State: dlq.StateOpen}
 	cmd := &cobra.Command{
 		Use:   "export [ID... | -]",
 		Short: "Write dead letters as JSON lines that emit can read back after editing",
@@ -30,14 +30,13 @@ Without ids or filters every open dead letter is exported, oldest first.`,
 		},
 		ValidArgsFunction: cli.CompleteDLQIDs(app, dlq.StateOpen),
 	}
-	addDLQFilterFlags(app, cmd, &filter)
-	addStateFlag(app, cmd, &filter)
+	addFilterFlags(cmd, &filter, "that died")
 	return cmd
 }
 
 func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *dlq.Query) error {
 	// What is exported is meant to be emitted.
-	if err := app.RefuseEmpty(filterFlags()...); err != nil {
+	if err := app.RefuseEmpty(flags.FieldNames()...); err != nil {
 		return err
 	}
 	ids, err := readIDs(app.In, args)

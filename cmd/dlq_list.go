@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +28,7 @@ type dlqListFlags struct {
 }
 
 func newDLQListCmd(app *cli.App) *cobra.Command {
-	var f dlqListFlags
+	f := dlqListFlags{filter: dlq.Query{State: dlq.StateOpen}}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters, newest first, or group them by cause",
@@ -49,12 +48,10 @@ looks at five thousand rows at most at a time, so it never keeps the database bu
 	cmd.RunE = f.list(app, func() error { return f.check(app) }, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
 		return runDLQList(ctx, cmd, app, box, &f)
 	})
-	addDLQFilterFlags(app, cmd, &f.filter)
-	addStateFlag(app, cmd, &f.filter)
-	cmd.Flags().StringVar(&f.groupBy, "group-by", "", "count by `column`: "+strings.Join(dlq.GroupBy(), ", "))
+	addFilterFlags(cmd, &f.filter, "that died")
+	cli.AddChoice(cmd.Flags(), &f.groupBy, "group-by", "count by `column`", dlq.GroupBy()...)
 	addListFlags[dlq.Entry](cmd, &f.listFlags, "dead letter with this `id`")
 	cli.KnowFields[dlq.Group](&f.output)
-	app.Complete(cmd, "group-by", cli.OneOf(dlq.GroupBy()...))
 	app.Complete(cmd, "cursor", cli.CompleteDLQIDs(app, ""))
 	return cmd
 }

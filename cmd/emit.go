@@ -89,9 +89,6 @@ A bad line is named with its number and its fields, and no line of its transacti
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
 	cli.AddOutputFlags(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL, cli.FormatYAML, cli.FormatCSV)
 	cli.KnowFields[outbox.Emitted](&opts.output)
-	app.Complete(cmd, "data", cli.CompleteData)
-	app.Complete(cmd, "type", cli.CompleteTypes(app))
-	app.Complete(cmd, "aggregate-type", cli.CompleteAggregates(app))
 	return cmd
 }
 

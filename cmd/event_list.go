@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +22,7 @@ type eventListFlags struct {
 }
 
 func newEventListCmd(app *cli.App) *cobra.Command {
-	var f eventListFlags
+	f := eventListFlags{filter: outbox.Query{Status: outbox.AllStates}}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List events, newest first",
@@ -50,10 +49,7 @@ What has no index is looked for in short steps of at most five thousand rows: pr
 			return box.ListEvents(ctx, outbox.ListParams{Filter: filter, Page: f.page}, each)
 		})
 	})
-	statuses := append(outbox.Statuses(), "all")
-	cmd.Flags().StringVar(&f.filter.Status, "status", "all", "filter by `status`: "+strings.Join(statuses, ", "))
-	app.Complete(cmd, "status", cli.OneOf(statuses...))
-	addEventFilterFlags(app, cmd, &f.filter, "emitted")
+	addFilterFlags(cmd, &f.filter, "emitted")
 	addListFlags[outbox.Event](cmd, &f.listFlags, "event with this `id`")
 	app.Complete(cmd, "cursor", cli.CompleteEventIDs(app, ""))
 	return cmd

@@ -22,7 +22,7 @@ was chosen is left alone, so no event of the set is republished twice.`,
   outboxctl event republish --type order_created --since 7d --rate 100/s --yes --note 'new search index'
   outboxctl event republish --topic domain --since 2026-03-01T12:00:00Z --note 'its subscription was replaced'`,
 	}
-	addEventFilterFlags(app, cmd, opts.filter, "published")
+	addFilterFlags(cmd, opts.filter, "published", "status")
 	finishChange(cmd, opts)
 	addReplayFlags(cmd, opts)
 	return cmd

@@ -13,7 +13,7 @@ import (
 
 func newEventTailCmd(app *cli.App) *cobra.Command {
 	var (
-		filter outbox.Query
+		filter = outbox.Query{Status: outbox.AllStates}
 		every  time.Duration
 		lasts  time.Duration
 		output cli.Output
@@ -25,7 +25,6 @@ func newEventTailCmd(app *cli.App) *cobra.Command {
 older than ten seconds when their transaction commits are seen only while they wait.`,
 		Example: "  outboxctl event tail\n  outboxctl event tail --type order_created -o jsonl",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter.Status = "all"
 			if err := checkFilter(app, &filter); err != nil {
 				return err
 			}
@@ -50,7 +49,7 @@ older than ten seconds when their transaction commits are seen only while they w
 			return err
 		},
 	}
-	addEventFilterFlags(app, cmd, &filter, "emitted")
+	addFilterFlags(cmd, &filter, "emitted", "status")
 	cli.AddLimit(cmd, &every, "interval", 500*time.Millisecond, 50*time.Millisecond, "pause between two queries")
 	cli.AddLimit(cmd, &lasts, "for", 0, 0, "stop after this time")
 	cli.AddOutputFlags(cmd, &output, cli.FormatTable, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)

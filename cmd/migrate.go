@@ -16,7 +16,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 type migrateUpOptions struct {
@@ -71,8 +70,8 @@ published, or die and why. See docs/adoption.md.`,
 	cmd.Flags().BoolVar(&opts.plan, "plan", false, "show what would be found and done, and what becomes of waiting events; change nothing")
 	cmd.MarkFlagsMutuallyExclusive("plan", "dry-run")
 	cmd.Flags().Float64Var(&opts.pace, "pace", migrate.DefaultPace, "rest after each batch, as a multiple of the time it took (0: none)")
-	cmd.Flags().StringVar(&opts.types, "types", "", "event and aggregate types in an empty database: `text` or enum (default enum, text with a catalogue file)")
-	app.Complete(cmd, "types", cli.OneOf(migrate.TypesText, migrate.TypesEnum))
+	cli.AddChoice(cmd.Flags(), &opts.types, "types", "what event and aggregate `types` are in an empty database (default enum, text with a catalogue file)",
+		migrate.TypesText, migrate.TypesEnum)
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
 	return cmd
 }
@@ -80,11 +79,6 @@ published, or die and why. See docs/adoption.md.`,
 func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	if opts.to < 0 {
 		return fault.Usagef("--to %d: a version is not negative", opts.to)
-	}
-	if opts.types != "" {
-		if err := words.OneOf("--types", opts.types, []string{migrate.TypesText, migrate.TypesEnum}); err != nil {
-			return err
-		}
 	}
 	if opts.pace < 0 || opts.pace > maxPace {
 		return fault.Usagef("--pace %g: must be between 0 and %d", opts.pace, maxPace)

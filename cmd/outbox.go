@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -10,7 +9,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 type runE = func(*cobra.Command, []string) error
@@ -89,28 +87,4 @@ func (f *listFlags) list(app *cli.App, check func() error, list func(ctx context
 			return list(ctx, cmd, box)
 		})
 	}
-}
-
-// checkFilter reports what is wrong with the filter flags, before a connection is made.
-func checkFilter(app *cli.App, q *outbox.Query) error {
-	_, err := q.Filter(app.Now())
-	return err
-}
-
-// filterBy reads the filter flags by the database's clock, which is the one that rows are stamped with, and names the values
-// that are likely misspelt.
-func filterBy(ctx context.Context, app *cli.App, box *dlq.Outbox, q *outbox.Query) (outbox.Filter, error) {
-	now, err := box.Now(ctx)
-	if err != nil {
-		return outbox.Filter{}, err
-	}
-	f, err := q.Filter(now)
-	if err != nil {
-		return f, err
-	}
-	notes, err := box.Misspelt(ctx, q.Names())
-	for _, note := range notes {
-		fmt.Fprintln(app.Err, "note:", safetext.Line(note))
-	}
-	return f, err
 }

@@ -45,8 +45,6 @@ metrics show it; outboxctl pause list shows what is paused.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, false) },
 	}
 	addPauseFlags(cmd, "pause", opts)
-	app.Complete(cmd, outbox.PauseTopic, cli.CompleteTopics(app))
-	app.Complete(cmd, outbox.PauseType, cli.CompleteTypes(app))
 	cli.AddLimit(cmd, &opts.length, "for", 0, time.Second, "end the pause after this `time`, such as 2h (default until resumed)")
 	cmd.AddCommand(newPauseListCmd(app))
 	return cmd

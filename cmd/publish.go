@@ -72,7 +72,6 @@ events stay leased because the reply to a claim was lost.`,
 	cmd.Flags().StringVar(&opts.tenant, "tenant", "", "publish only this tenant (a UUID)")
 	cmd.Flags().StringSliceVar(&opts.eventTypes, "event-type", nil, "publish only these event types, stored under their present or a former name (repeatable)")
 	cli.AddConfigFlags(cmd, cli.GroupPublish)
-	app.Complete(cmd, "event-type", cli.CompleteTypes(app))
 	return cmd
 }
 

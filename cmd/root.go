@@ -1,15 +1,10 @@
 package cmd
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // The groups in which help lists the commands.
@@ -38,8 +33,8 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	}
 	root.SetVersionTemplate("outboxctl {{.Version}}\n")
 	cli.AddConfigFlags(root, cli.GroupGlobal)
-	app.Complete(root, cli.FlagContext, cli.CompleteContexts(app))
-	addColorFlag(root)
+	color := cli.ColorAuto
+	cli.AddChoice(root.PersistentFlags(), &color, "color", "colour the output", cli.ColorAuto, cli.ColorAlways, cli.ColorNever)
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run:"},
 		&cobra.Group{ID: groupOperate, Title: "Operate:"},
@@ -101,29 +96,6 @@ func dropPowerShell(root *cobra.Command) {
 	}
 }
 
-func addColorFlag(root *cobra.Command) {
-	choices := []string{cli.ColorAuto, cli.ColorAlways, cli.ColorNever}
-	root.PersistentFlags().Var(&choiceFlag{choices: choices, value: choices[0]}, "color", "colour the output: "+strings.Join(choices, ", "))
-}
-
-// choiceFlag is a flag with a few values.
-type choiceFlag struct {
-	choices []string
-	value   string
-}
-
-func (f *choiceFlag) String() string    { return f.value }
-func (f *choiceFlag) Type() string      { return "choice" }
-func (f *choiceFlag) Choices() []string { return f.choices }
-
-func (f *choiceFlag) Set(text string) error {
-	if !slices.Contains(f.choices, text) {
-		return words.DidYouMean(fmt.Errorf("%q is none of %s", text, strings.Join(f.choices, ", ")), text, f.choices, "")
-	}
-	f.value = text
-	return nil
-}
-
 // group is a command that only has commands.
 func group(name, short, long string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Long: long}
@@ -180,7 +152,7 @@ func prepare(app *cli.App, cmd *cobra.Command) {
 			return nil
 		}
 	}
-	app.CompleteByKind(cmd)
+	app.CompleteFlags(cmd)
 	cmd.SuggestionsMinimumDistance = 2
 	if !cmd.Runnable() && cmd.HasSubCommands() {
 		cmd.Args = cobra.ArbitraryArgs

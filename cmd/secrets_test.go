@@ -50,7 +50,7 @@ func canaryArgs() map[string][]string {
 		"audit":              nil,
 		"audit show":         {id},
 		"audit undo":         {id, "--yes"},
-		"bench":              {"--events", "1", "--mode", "db-only"},
+		"bench":              {"--events", "1"},
 		"check":              {"--max-backlog", "1"},
 		"cleanup":            {"--older-than", "1d", "--dlq-older-than", "1d", "--inbox-older-than", "30d"},
 		"completion bash":    nil,

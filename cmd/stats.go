@@ -55,21 +55,15 @@ With --by the backlog is split, and -o wide, csv and id list the groups. Of seve
 			return runStats(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().StringVar(&opts.by, "by", "", "split the backlog by "+strings.Join(stats.Dimensions(), ", "))
+	cli.AddChoice(cmd.Flags(), &opts.by, "by", "split the backlog by `column`", stats.Dimensions()...)
 	cli.AddWatchFlags(cmd, &opts.watch)
 	cli.AddListOutput[stats.Group](cmd, &opts.output)
 	cli.KnowFields[contextStats](&opts.output)
 	cli.KnowFields[stats.Report](&opts.output)
-	app.Complete(cmd, "by", cli.OneOf(stats.Dimensions()...))
 	return cmd
 }
 
 func runStats(ctx context.Context, opts *statsOptions) error {
-	if opts.by != "" {
-		if err := words.OneOf("--by", opts.by, stats.Dimensions()); err != nil {
-			return err
-		}
-	}
 	cfg, box, err := configured(ctx, opts.app)
 	if err != nil {
 		return err

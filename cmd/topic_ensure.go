@@ -46,7 +46,6 @@ subscriptions may have missed is named, with the command that publishes it once 
 	cmd.Flags().BoolVar(&params.DryRun, "dry-run", false, "show what is missing and create nothing")
 	cmd.Flags().BoolVar(&params.Ordered, "ordered", false, "create subscriptions that deliver the events of an ordering key in order")
 	cmd.Flags().StringVar(&topic, "topic", "", "create this logical `topic` and what belongs to it only; --subscription is then its")
-	app.Complete(cmd, "topic", cli.CompleteTopics(app))
 	cmd.Flags().BoolVar(&params.TopicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
 	cli.AddListOutput[broker.Action](cmd, &output)

@@ -53,49 +53,34 @@ func (p planRequest) params(now time.Time, actor string) (dlq.ChangeParams, erro
 	return out, nil
 }
 
-// choose reads a filter into the params.
+// choose reads a filter into the params. What is done decides which rows it is done to, so no state is chosen.
 func choose(q url.Values, now time.Time, out *dlq.ChangeParams) error {
 	if err := given(q); err != nil {
 		return err
 	}
-	for _, name := range []string{"aggregate", "since", "until", "error-like", "blocking"} {
-		if len(q[name]) > 1 {
-			return fault.Usagef("filter: %s: takes one value", name)
-		}
-	}
-	state := out.Action.State()
+	query, into := &outbox.Query{State: out.Action.State()}, &out.DeadLetters
 	if out.Action.OnEvents() {
-		names := slices.DeleteFunc(eventNames(), func(name string) bool { return name == "status" })
-		if err := known(q, names...); err != nil {
-			return err
-		}
-		f, err := eventFilter(withOne(q, "status", state), now)
-		out.Events = &f
-		return orEverything(f.Narrows(), err)
+		query, into = &outbox.Query{Status: out.Action.State()}, &out.Events
 	}
-	names := slices.DeleteFunc(deadLetterNames(), func(name string) bool { return name == "state" })
+	var names []string
+	for _, f := range query.Fields() {
+		if f.Choices != nil {
+			continue
+		}
+		names = append(names, f.Name)
+		if _, several := f.At.(*[]string); !several && len(q[f.Name]) > 1 {
+			return fault.Usagef("filter: %s: takes one value", f.Name)
+		}
+	}
 	if err := known(q, names...); err != nil {
 		return err
 	}
-	f, err := deadLetterFilter(withOne(q, "state", state), now)
-	out.DeadLetters = &f
-	return orEverything(f.Narrows(), err)
-}
-
-// orEverything refuses a filter that leaves nothing out: a caller that gives none has not said what to change.
-func orEverything(narrows bool, err error) error {
-	if err == nil && !narrows {
-		return fault.Usagef("the filter leaves nothing out: specify the rows")
+	f, err := readFilter(query, q, now)
+	if err == nil && !f.Narrows() { // a caller that gives none has not said what to change
+		err = fault.Usagef("the filter leaves nothing out: specify the rows")
 	}
+	*into = &f
 	return err
-}
-
-func withOne(q url.Values, name, value string) url.Values {
-	out := url.Values{name: {value}}
-	for k, v := range q {
-		out[k] = v
-	}
-	return out
 }
 
 // actionOf reads an action: replay, or dlq.replay as the audit has it.

@@ -19,14 +19,13 @@ const (
 	mostRows    = 1000
 )
 
-// deadLetterNames and eventNames are the filters of the lists: the names of the flags.
-func deadLetterNames() []string {
-	return []string{"reason", "type", "topic", "fingerprint", "aggregate", "tenant", "namespace", "since", "until", "error-like", "blocking", "state"}
-}
+// deadLetterQuery and eventQuery are the lists without a filter.
+func deadLetterQuery() *outbox.Query { return &outbox.Query{State: dlq.StateOpen} }
+func eventQuery() *outbox.Query      { return &outbox.Query{Status: outbox.AllStates} }
 
-func eventNames() []string {
-	return []string{"status", "type", "aggregate", "tenant", "namespace", "since", "until"}
-}
+// deadLetterNames and eventNames are the filters of the lists: the names of the flags.
+func deadLetterNames() []string { return deadLetterQuery().FieldNames() }
+func eventNames() []string      { return eventQuery().FieldNames() }
 
 // known refuses a name that nothing reads: a typing error must not widen a set.
 func known(q url.Values, names ...string) error {
@@ -77,24 +76,19 @@ func readPage(q url.Values) (outbox.Page, error) {
 
 // deadLetterFilter reads the filters of dead letters. now is the database's clock.
 func deadLetterFilter(q url.Values, now time.Time) (dlq.Filter, error) {
-	blocking := one(q, "blocking", "false")
-	if blocking != "true" && blocking != "false" {
-		return dlq.Filter{}, fault.Usagef("blocking: %q is neither true nor false", blocking)
-	}
-	return dlq.Query{
-		Reasons: values(q, "reason"), Types: values(q, "type"), Topics: values(q, "topic"), Fingerprints: values(q, "fingerprint"),
-		Aggregate: one(q, "aggregate", ""), Tenants: values(q, "tenant"), Namespaces: values(q, "namespace"),
-		Since: one(q, "since", ""), Until: one(q, "until", ""), ErrorLike: one(q, "error-like", ""), Blocking: blocking == "true",
-		State: one(q, "state", dlq.StateOpen),
-	}.Filter(now)
+	return readFilter(deadLetterQuery(), q, now)
 }
 
 // eventFilter reads the filters of events.
 func eventFilter(q url.Values, now time.Time) (outbox.Filter, error) {
-	return outbox.Query{
-		Status: one(q, "status", "all"), Types: values(q, "type"), Aggregate: one(q, "aggregate", ""), Tenants: values(q, "tenant"),
-		Namespaces: values(q, "namespace"), Since: one(q, "since", ""), Until: one(q, "until", ""),
-	}.Filter(now)
+	return readFilter(eventQuery(), q, now)
+}
+
+func readFilter(query *outbox.Query, q url.Values, now time.Time) (outbox.Filter, error) {
+	if err := query.Read(q); err != nil {
+		return outbox.Filter{}, err
+	}
+	return query.Filter(now)
 }
 
 // tidy is the query without empty fields, in a fixed order. A form sends every field it has; what is in the address bar

@@ -31,28 +31,50 @@ func (a *App) Complete(cmd *cobra.Command, flag string, c Completion) {
 	}
 }
 
-// CompleteByKind makes the shell suggest the values of flags that have a few, and files and folders where a command takes them,
-// which are suggested nowhere else.
-func (a *App) CompleteByKind(cmd *cobra.Command) {
+// CompleteFlags makes the shell suggest the values of a command's flags that have no completion of their own: by the flag's name,
+// the values of one that has a few, and files and folders where a command takes them, which are suggested nowhere else.
+func (a *App) CompleteFlags(cmd *cobra.Command) {
 	if !a.Completing {
 		return
 	}
 	if strings.HasSuffix(cmd.Use, "FILE") {
 		cmd.ValidArgsFunction = OnlyFirst(byShell(cobra.ShellCompDirectiveDefault))
 	}
+	named := byName(a)
 	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
 			kind, _ := pflag.UnquoteUsage(f)
-			values, ok := f.Value.(interface{ Choices() []string })
+			values, few := f.Value.(interface{ Choices() []string })
+			own, has := cmd.GetFlagCompletionFunc(f.Name)
 			switch {
-			case ok:
-				a.Complete(cmd, f.Name, OneOf(values.Choices()...))
+			case has:
+			case few:
+				own = OneOf(values.Choices()...)
 			case kind == "file":
-				a.Complete(cmd, f.Name, byShell(cobra.ShellCompDirectiveDefault))
+				own = byShell(cobra.ShellCompDirectiveDefault)
 			case kind == "dir":
-				a.Complete(cmd, f.Name, byShell(cobra.ShellCompDirectiveFilterDirs))
+				own = byShell(cobra.ShellCompDirectiveFilterDirs)
+			case f.Name == "topic" && cmd.Flags().Lookup("fingerprint") != nil:
+				own = completeDeadTopics(a)
+			default:
+				own = named[f.Name]
+			}
+			if own != nil && !has {
+				a.Complete(cmd, f.Name, own)
 			}
 		})
+	}
+}
+
+// byName is what completes the flags of a name, whichever command has them.
+func byName(a *App) map[string]Completion {
+	types, consumers := CompleteTypes(a), CompleteConsumers(a)
+	return map[string]Completion{
+		FlagContext: CompleteContexts(a), "run": CompleteAuditRuns(a), "event": CompleteEventIDs(a, ""), "data": completeData,
+		"type": types, "event-type": types, "topic": completeTopics(a), "aggregate-type": completeAggregates(a),
+		"state": OneOf(outbox.DeadStates()...), "status": OneOf(append(outbox.Statuses(), outbox.AllStates)...),
+		"reason": completeReasons(a), "fingerprint": completeFingerprints(a),
+		"consumer": consumers, "consumers": consumers, "check-consumers": consumers,
 	}
 }
 
@@ -120,8 +142,8 @@ func complete(app *App, fallback func() []string, read func(ctx context.Context,
 	}
 }
 
-// CompleteData suggests the files behind the @ of --data; without it the payload itself is being typed.
-func CompleteData(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+// completeData suggests the files behind the @ of --data; without it the payload itself is being typed.
+func completeData(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	typed, isFile := strings.CutPrefix(toComplete, "@")
 	if !isFile {
 		return []string{"@", "-"}, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
@@ -160,13 +182,13 @@ func CompleteEventIDs(app *App, status string) Completion {
 	})
 }
 
-// CompleteReasons suggests the reasons for which events die.
-func CompleteReasons(app *App) Completion {
+// completeReasons suggests the reasons for which events die.
+func completeReasons(app *App) Completion {
 	return complete(app, nil, func(context.Context, string) ([]string, error) { return outbox.DeadReasons(), nil })
 }
 
-// CompleteAggregates suggests the catalogue's aggregate types.
-func CompleteAggregates(app *App) Completion {
+// completeAggregates suggests the catalogue's aggregate types.
+func completeAggregates(app *App) Completion {
 	return completeCatalogue(app, (*registry.Registry).Aggregates)
 }
 
@@ -175,18 +197,18 @@ func CompleteTypes(app *App) Completion {
 	return completeCatalogue(app, (*registry.Registry).EventTypes)
 }
 
-// CompleteTopics suggests the catalogue's topics.
-func CompleteTopics(app *App) Completion {
+// completeTopics suggests the catalogue's topics.
+func completeTopics(app *App) Completion {
 	return completeCatalogue(app, (*registry.Registry).TopicNames)
 }
 
-// CompleteDeadTopics suggests topics that have dead letters.
-func CompleteDeadTopics(app *App) Completion {
+// completeDeadTopics suggests topics that have dead letters.
+func completeDeadTopics(app *App) Completion {
 	return completeLive(app, func() []string { return registry.New().TopicNames() }, suggestGroups("topic"))
 }
 
-// CompleteFingerprints suggests the commonest causes of death.
-func CompleteFingerprints(app *App) Completion {
+// completeFingerprints suggests the commonest causes of death.
+func completeFingerprints(app *App) Completion {
 	return completeLive(app, nil, suggestGroups("fingerprint"))
 }
 
