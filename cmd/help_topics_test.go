@@ -36,7 +36,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 				require.Contains(t, text, c.Example, "to be copied")
 				text = strings.ReplaceAll(text, c.Example, "")
 			}
-			most := map[int]int{0: helpWidth, 200: widestHelp}[width]
+			most := map[int]int{0: cli.HelpWidth, 200: cli.WidestHelp}[width]
 			for line := range strings.Lines(text) {
 				if fits := utf8.RuneCountInString(line) <= max(most, width%200)+1; !fits {
 					require.Len(t, strings.Fields(line), 1, "%s at %d: %s", c.CommandPath(), width, line)

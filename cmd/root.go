@@ -77,7 +77,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newVersionCmd(app),
 	)
 	root.AddCommand(newHelpTopics(root)...)
-	addHelp(app, root)
+	cli.AddHelp(app, root)
 	root.InitDefaultCompletionCmd()
 	dropPowerShell(root)
 	root.InitDefaultHelpCmd()
@@ -113,34 +113,26 @@ func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 // prepare gives every command of the tree the same behaviour: a group without a subcommand prints its help; an unknown
 // command, wrong flags and wrong arguments are usage errors in our own words.
 func prepare(app *cli.App, cmd *cobra.Command) {
-	usage := func(_ *cobra.Command, err error) error { return fault.As(fault.Usage, err) }
+	usage := func(err error) error { return fault.As(fault.Usage, err) }
 	if cmd.CommandPath() == cmd.Root().Name()+" check" {
 		// To a monitoring system, 2 would be an alarm.
-		usage = func(c *cobra.Command, err error) error { return checkFailed(c.OutOrStdout(), err) }
+		usage = func(err error) error { return checkFailed(cmd.OutOrStdout(), err) }
 	}
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		hint := c.CommandPath() + " --help lists the flags"
-		if similar := similarFlag(c, err); similar != "" {
-			hint = "did you mean --" + similar + "?"
-		} else if better := fault.HintOf(err); better != "" {
-			hint = better
-		}
-		return fault.Hint(usage(c, flagError(err)), "%s", hint)
-	})
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return cli.FlagError(c, err, usage) })
 	if cmd.Args == nil && cmd.Runnable() && cmd.HasParent() {
-		cmd.Args = usedArgs
+		cmd.Args = cli.UsedArgs
 	}
 	if cmd.Name() == "help" {
-		cmd.Args = helpArgs
+		cmd.Args = cli.HelpArgs
 	} else if args := cmd.Args; args != nil {
 		cmd.Args = func(c *cobra.Command, given []string) error {
 			switch {
 			case args(c, given) == nil:
 				return nil
 			case c.HasSubCommands():
-				return unknownSubcommand(c, given)
+				return cli.UnknownCommand(c, given)
 			default:
-				return fault.Hint(usage(c, argsError(c, given)), "usage: %s", c.UseLine())
+				return fault.Hint(usage(cli.ArgsError(c, given)), "usage: %s", c.UseLine())
 			}
 		}
 	}
@@ -160,7 +152,7 @@ func prepare(app *cli.App, cmd *cobra.Command) {
 			if len(given) == 0 {
 				return c.Help()
 			}
-			return unknownSubcommand(c, given)
+			return cli.UnknownCommand(c, given)
 		}
 	}
 	for _, sub := range cmd.Commands() {

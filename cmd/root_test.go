@@ -56,7 +56,7 @@ func TestEveryCommandRefusesNonsense(t *testing.T) {
 			require.Equal(t, line == "", strings.Contains(stderr, "error: unknown flag --no-such-flag\n"), stderr)
 			if !c.HasAvailableSubCommands() {
 				if c.ValidateArgs(nil) != nil {
-					require.ErrorContains(t, argsError(c, nil), " is missing")
+					require.ErrorContains(t, cli.ArgsError(c, nil), " is missing")
 				}
 				return
 			}

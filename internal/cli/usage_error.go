@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"errors"
@@ -14,7 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-func unknownSubcommand(cmd *cobra.Command, given []string) error {
+// UnknownCommand refuses a command that does not exist, and names the one that was most likely meant.
+func UnknownCommand(cmd *cobra.Command, given []string) error {
 	name := given[0]
 	err := fault.Usagef("%s has no command %q", cmd.CommandPath(), name)
 	if similar := cmd.SuggestionsFor(name); name != "" && len(similar) > 0 {
@@ -53,14 +54,14 @@ func withSubcommands(cmd *cobra.Command, name string, given []string) string {
 	}
 }
 
-// helpArgs refuses a command that does not exist; cobra would show help for what it found of it.
-func helpArgs(cmd *cobra.Command, given []string) error {
+// HelpArgs refuses a command that does not exist; cobra would show help for what it found of it.
+func HelpArgs(cmd *cobra.Command, given []string) error {
 	found, left, err := cmd.Root().Find(given)
 	switch {
 	case err != nil || found == cmd.Root() && len(given) > 0:
-		return unknownSubcommand(cmd.Root(), given)
+		return UnknownCommand(cmd.Root(), given)
 	case len(left) > 0 && found.HasSubCommands():
-		return unknownSubcommand(found, left)
+		return UnknownCommand(found, left)
 	case len(left) > 0:
 		return fault.Hint(fault.Usagef("%s has no commands, so there is no help on %q",
 			found.CommandPath(), left[0]), "%s --help", found.CommandPath())
@@ -83,17 +84,17 @@ func argsOf(cmd *cobra.Command) (takes []string, more bool) {
 	return takes, more
 }
 
-// usedArgs takes the arguments that the command's usage line names.
-func usedArgs(cmd *cobra.Command, given []string) error {
+// UsedArgs takes the arguments that the command's usage line names.
+func UsedArgs(cmd *cobra.Command, given []string) error {
 	takes, more := argsOf(cmd)
 	if len(given) < len(takes) || len(given) > len(takes) && !more {
-		return argsError(cmd, given)
+		return ArgsError(cmd, given)
 	}
 	return nil
 }
 
-// argsError names the argument that is missing or too much.
-func argsError(cmd *cobra.Command, given []string) error {
+// ArgsError names the argument that is missing or too much.
+func ArgsError(cmd *cobra.Command, given []string) error {
 	takes, _ := argsOf(cmd)
 	if len(given) < len(takes) {
 		return fmt.Errorf("%s is missing", takes[len(given)])
@@ -117,7 +118,17 @@ func similarFlag(cmd *cobra.Command, err error) string {
 	return catalogue.Nearest(unknown.GetSpecifiedName(), names)
 }
 
-// flagError puts what the flag library found into the words of the other errors.
+// FlagError puts what the flag library found into the words of the other errors, and adds a hint to what wrong makes of that.
+func FlagError(c *cobra.Command, err error, wrong func(error) error) error {
+	hint := c.CommandPath() + " --help lists the flags"
+	if similar := similarFlag(c, err); similar != "" {
+		hint = "did you mean --" + similar + "?"
+	} else if better := fault.HintOf(err); better != "" {
+		hint = better
+	}
+	return fault.Hint(wrong(flagError(err)), "%s", hint)
+}
+
 func flagError(err error) error {
 	var (
 		unknown *pflag.NotExistError

@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"fmt"
@@ -8,19 +8,17 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
-// helpWidth is how wide help is where no terminal says it, widestHelp how wide at most: longer
+// HelpWidth is how wide help is where no terminal says it, WidestHelp how wide at most: longer
 // lines are hard to read.
-const helpWidth, widestHelp = 80, 100
+const HelpWidth, WidestHelp = 80, 100
 
-// addHelp makes help fit the terminal, and leaves the flags that every command has to options.
-func addHelp(app *cli.App, root *cobra.Command) {
-	width := helpWidth
+// AddHelp makes help fit the terminal, and leaves the flags that every command has to options.
+func AddHelp(app *App, root *cobra.Command) {
+	width := HelpWidth
 	if app.Width > 0 {
-		width = min(app.Width, widestHelp)
+		width = min(app.Width, WidestHelp)
 	}
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		_, _ = io.WriteString(c.OutOrStdout(), helpText(c, width)) // a pipe that was closed has read enough
@@ -99,7 +97,7 @@ func fold(text string, width int) string {
 	var paragraph []string
 	end := func() {
 		if paragraph != nil {
-			b.WriteString(cli.Fill(strings.Fields(strings.Join(paragraph, " ")), 0, 0, width) + "\n")
+			b.WriteString(Fill(strings.Fields(strings.Join(paragraph, " ")), 0, 0, width) + "\n")
 			paragraph = nil
 		}
 	}
@@ -131,5 +129,5 @@ func foldLine(line string, width int) string {
 			head, column = strings.Repeat(" ", strings.Index(line, name))+name+"\n          ", 10
 		}
 	}
-	return head + cli.Fill(strings.Fields(rest), column, column, width) + "\n"
+	return head + Fill(strings.Fields(rest), column, column, width) + "\n"
 }
