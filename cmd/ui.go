@@ -99,9 +99,9 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	if cfg.ReadOnly() {
 		cfg = lookingOnly(app, cfg)
 	}
-	plan, err := checkUI(app, cfg)
-	if err != nil {
-		return err
+	plan, problems := signin.Choose(signin.Params{Settings: cfg.UI.Settings, Actor: app.Actor(cli.AuditFlags{}), Now: app.Now})
+	if len(problems) > 0 {
+		return cli.ConfigProblems(problems...)
 	}
 	pages, err := openPages(ctx, opts.app, app, cfg, names)
 	if err != nil {
@@ -112,20 +112,20 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	if err != nil {
 		return fault.Hint(fault.Preconditionf("listen for http: %w", fault.Address(cfg.UI.Addr, err)), "--addr 127.0.0.1:0 picks a free port")
 	}
-	address := plan.address(cfg, listener.Addr())
+	address := plan.Address(listener.Addr())
 	opened := address
 	var enter func(http.ResponseWriter, *http.Request) bool
 	var leave func(http.ResponseWriter, *http.Request)
-	if plan.method == nil {
-		link := plan.link(app, cfg, listener.Addr(), opts.token)
-		enter, leave, plan.method, address, opened = link.Enter, link.Leave, link, link.URL(address), link.OnceURL(address)
+	if plan.Method == nil {
+		link := plan.Link(listener.Addr(), opts.token)
+		enter, leave, plan.Method, address, opened = link.Enter, link.Leave, link, link.URL(address), link.OnceURL(address)
 	} else if cfg.UI.Auth == way.Users {
 		leave = func(http.ResponseWriter, *http.Request) {} // the answer makes the browser forget
 	}
 	var handlers []*ui.Handler
 	for i := range pages {
-		pages[i].PublicURL, pages[i].Enter, pages[i].Leave = plan.public, enter, leave
-		pages[i].Identify, pages[i].Challenge = plan.method.Identify, plan.method.Challenge()
+		pages[i].PublicURL, pages[i].Enter, pages[i].Leave = plan.Public, enter, leave
+		pages[i].Identify, pages[i].Challenge = plan.Method.Identify, plan.Method.Challenge()
 		handler, err := ui.New(pages[i])
 		if err != nil {
 			return fault.As(fault.Usage, errors.Join(err, listener.Close()))
@@ -135,7 +135,7 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	if opts.open {
 		openBrowser(ctx, opts.app, opened)
 	}
-	fmt.Fprintf(app.Err, "serving %s %s on %s; Ctrl-C stops it\n", address, plan.whom, listener.Addr())
+	fmt.Fprintf(app.Err, "serving %s %s on %s; Ctrl-C stops it\n", address, plan.Whom, listener.Addr())
 	var root http.Handler = handlers[0]
 	if names != nil {
 		root = newContextSwitch(cfg.UI.BasePath, pages, handlers, enter)
@@ -179,7 +179,7 @@ func openPage(ctx context.Context, app *cli.App, cfg *cli.Config) (settings ui.C
 // that reveal, which the audit would record.
 func lookingOnly(app *cli.App, cfg *cli.Config) *cli.Config {
 	only := *cfg
-	if only.UI.AllowChanges || reveals(cfg) {
+	if only.UI.AllowChanges || cfg.UI.Reveals() {
 		fmt.Fprintf(app.Err, "context %s is read-only: the page offers no changes and reveals no payloads\n", cfg.Context.Name)
 	}
 	only.UI.AllowChanges, only.UI.Payloads = false, ""

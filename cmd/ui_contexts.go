@@ -39,7 +39,7 @@ func openPages(ctx context.Context, app, process *cli.App, cfg *cli.Config, name
 		}
 		// What may be done is agreed on for the process: a context only takes from it.
 		own.UI.AllowChanges = own.UI.AllowChanges && cfg.UI.AllowChanges
-		if !reveals(cfg) {
+		if !cfg.UI.Reveals() {
 			own.UI.Payloads = ""
 		}
 		page, err := openPage(ctx, sub, own)

@@ -10,10 +10,11 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/signin/way"
 )
 
 // PayloadsReveal is the Config.Payloads with which operators may see what one event carries.
-const PayloadsReveal = "reveal"
+const PayloadsReveal = way.PayloadsReveal
 
 // inlineBytes is how much of a payload a page shows; the rest is in the file.
 const inlineBytes = 64 << 10

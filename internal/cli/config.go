@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/signin/way"
 )
 
 // Config is everything that can be set, read once from flags, environment, file and defaults.
@@ -49,9 +49,7 @@ type Config struct {
 
 // UIConfig is what the web page is configured by.
 type UIConfig struct {
-	Addr         string
-	BasePath     string
-	PublicURL    string
+	way.Settings
 	TraceURL     string
 	Label        string
 	Color        string
@@ -59,18 +57,7 @@ type UIConfig struct {
 	ReadURL      string
 	Refresh      time.Duration
 	QueryTimeout time.Duration
-	AllowChanges bool
 	MaxPlanRows  int
-	Payloads     string
-	Auth         string
-	Users        string
-	UsersFile    string
-	Operators    string
-	// TrustedProxies are those whose X-Forwarded-For is believed.
-	TrustedProxies []netip.Prefix
-	JWT            struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
-	TLSCert        string
-	TLSKey         string
 }
 
 // A ConfigValue is a key's text and the place it came from.

@@ -12,6 +12,30 @@ const (
 	JWT   = "jwt"
 )
 
+// PayloadsReveal lets operators see what one event carries.
+const PayloadsReveal = "reveal"
+
+// Settings are those of the page that decide who comes in, and what they may do.
+type Settings struct {
+	Addr         string
+	BasePath     string
+	PublicURL    string
+	AllowChanges bool
+	Payloads     string
+	Auth         string
+	Users        string
+	UsersFile    string
+	Operators    string
+	// TrustedProxies are those whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	JWT            struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
+	TLSCert        string
+	TLSKey         string
+}
+
+// Reveals reports whether operators may see what one event carries.
+func (s Settings) Reveals() bool { return s.Payloads == PayloadsReveal }
+
 // Presets are the proxies that are known by name.
 func Presets() []string { return []string{"iap", "cloudflare"} }
 
