@@ -3,7 +3,6 @@ package cmd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -137,48 +136,16 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) docto
 		return cfg.Origin(key) != cli.OriginDefault && (key != "redis.url" || cfg.Redis.URL != "")
 	})
 	if cfg.BrokerSetUp() {
-		p.Broker = func(ctx context.Context, ordered bool) ([]doctor.Resource, []broker.Finding, error) {
-			return brokerResources(ctx, app, ordered)
+		p.Broker = func(ctx context.Context) (broker.Broker, []broker.PlannedTopic, error) {
+			client, err := app.Broker(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+			plan, err := app.BrokerPlan(ctx, client)
+			return client, plan, err
 		}
 	}
 	return p
-}
-
-// brokerResources compares the broker with the configuration.
-func brokerResources(ctx context.Context, app *cli.App, ordered bool) ([]doctor.Resource, []broker.Finding, error) {
-	client, err := app.Broker(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	plan, err := app.BrokerPlan(ctx, client)
-	if err != nil {
-		return nil, nil, err
-	}
-	actions, err := client.Ensure(ctx, broker.EnsureParams{Plan: plan, DryRun: true, Ordered: ordered})
-	if err != nil && !errors.Is(err, broker.ErrIncomplete) {
-		return nil, nil, err
-	}
-	resources := make([]doctor.Resource, len(actions))
-	for i, a := range actions {
-		resources[i] = doctor.Resource{Kind: a.Kind, Name: a.Name, State: resourceState(a.Outcome), Detail: a.Detail}
-	}
-	return resources, client.Findings(ordered), nil
-}
-
-// resourceState is the state of a resource after a dry run of topic ensure.
-func resourceState(o broker.Outcome) string {
-	switch o {
-	case broker.OutcomeExists, broker.OutcomeCreated:
-		return doctor.ResourceExists
-	case broker.OutcomeMissing:
-		return doctor.ResourceMissing
-	case broker.OutcomeOrphaned:
-		return doctor.ResourceOrphaned
-	case broker.OutcomeDiffers:
-		return doctor.ResourceDiffers
-	default:
-		return doctor.ResourceFailed
-	}
 }
 
 func doctorView() cli.View[doctor.Finding] {

@@ -296,7 +296,7 @@ func TestPubSubIsAway(t *testing.T) {
 			return doctor.Run(ctx, doctor.Params{
 				Kind:     broker.Kind{Name: "pubsub", Remedy: "check pubsub.project"},
 				Database: func(context.Context) (*pgread.DB, error) { return nil, refused },
-				Broker:   func(context.Context, bool) ([]doctor.Resource, []broker.Finding, error) { return nil, nil, refused },
+				Broker:   func(context.Context) (broker.Broker, []broker.PlannedTopic, error) { return nil, nil, refused },
 				Redis:    func(context.Context) (consume.ServerReport, error) { return consume.ServerReport{}, nil },
 			})
 		}

@@ -2,32 +2,12 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
 )
-
-// The kinds and states of a Resource.
-const (
-	ResourceTopic        = "topic"
-	ResourceSubscription = "subscription"
-
-	ResourceExists   = "exists"
-	ResourceMissing  = "missing"
-	ResourceOrphaned = "orphaned" // a subscription whose topic was deleted
-	ResourceDiffers  = "differs"  // a subscription of another topic
-	ResourceFailed   = "failed"   // the broker refused to tell
-)
-
-// A Resource is a topic or subscription that the configuration names, as the broker has it.
-type Resource struct {
-	Kind  string
-	Name  string
-	State string
-	// Detail explains the state, or says what is worth knowing about something that exists.
-	Detail string
-}
 
 // Whether events with an ordering key wait, by outbox_events_turn_idx.
 const orderedEvents = `
@@ -44,12 +24,16 @@ func (p Params) broker(ctx context.Context, ordered func(context.Context) (bool,
 	if err != nil {
 		return nil, err
 	}
-	resources, odd, err := p.Broker(ctx, keys)
+	client, plan, err := p.Broker(ctx)
 	if err != nil {
 		return nil, err
 	}
+	resources, err := client.Ensure(ctx, broker.EnsureParams{Plan: plan, DryRun: true, Ordered: keys})
+	if err != nil && !errors.Is(err, broker.ErrIncomplete) {
+		return nil, err
+	}
 	var found []Finding
-	for _, f := range odd {
+	for _, f := range client.Findings(keys) {
 		level := OK
 		if f.Warn {
 			level = Warn
@@ -57,25 +41,27 @@ func (p Params) broker(ctx context.Context, ordered func(context.Context) (bool,
 		found = append(found, Finding{Level: level, Message: f.Message, Remedy: f.Remedy})
 	}
 	fine := 0
-	same := map[Resource][]string{} // what is wrong, and with which
-	var wrong []Resource
-	for _, r := range resources {
-		if r.State == ResourceExists {
+	alike := func(a broker.Action) broker.Action {
+		return broker.Action{Kind: a.Kind, Outcome: a.Outcome, Detail: a.Detail}
+	}
+	same := map[broker.Action][]string{} // what is wrong, and with which
+	var wrong []broker.Action
+	for _, a := range resources {
+		if exists(a) {
 			fine++
 		}
-		if r.finding(p.Kind) == nil {
+		if resourceFinding(a, p.Kind) == nil {
 			continue
 		}
-		kind := Resource{Kind: r.Kind, State: r.State, Detail: r.Detail}
-		if same[kind] == nil {
-			wrong = append(wrong, r)
+		if same[alike(a)] == nil {
+			wrong = append(wrong, a)
 		}
-		same[kind] = append(same[kind], r.Name)
+		same[alike(a)] = append(same[alike(a)], a.Name)
 	}
-	for _, r := range wrong {
-		f := r.finding(p.Kind)
-		if names := same[Resource{Kind: r.Kind, State: r.State, Detail: r.Detail}]; len(names) > 1 {
-			f.Message = strings.Replace(f.Message, r.Kind+" "+r.Name, r.Kind+"s "+someOf(names), 1)
+	for _, a := range wrong {
+		f := resourceFinding(a, p.Kind)
+		if names := same[alike(a)]; len(names) > 1 {
+			f.Message = strings.Replace(f.Message, a.Kind+" "+a.Name, a.Kind+"s "+someOf(names), 1)
 			f.Message = strings.Replace(f.Message, " is missing", " are missing", 1)
 		}
 		found = append(found, *f)
@@ -95,21 +81,25 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// finding is what is wrong with a resource; nil when nothing is.
-func (r Resource) finding(kind broker.Kind) *Finding {
-	name, detail := r.Kind+" "+r.Name, fmt.Sprintf("%s %s: %s", r.Kind, r.Name, r.Detail)
+func exists(a broker.Action) bool {
+	return a.Outcome == broker.OutcomeExists || a.Outcome == broker.OutcomeCreated
+}
+
+// resourceFinding is what is wrong with a topic or a subscription; nil when nothing is.
+func resourceFinding(a broker.Action, kind broker.Kind) *Finding {
+	name, detail := a.Kind+" "+a.Name, fmt.Sprintf("%s %s: %s", a.Kind, a.Name, a.Detail)
 	switch {
-	case r.State == ResourceExists && r.Detail == "":
+	case exists(a) && a.Detail == "":
 		return nil
-	case r.State == ResourceExists:
+	case exists(a):
 		return &Finding{Level: Warn, Message: detail, Remedy: "change it in the broker if that is not meant"}
-	case r.State == ResourceMissing && r.Kind == ResourceTopic:
+	case a.Outcome == broker.OutcomeMissing && a.Kind == broker.KindTopic:
 		return &Finding{Level: Fail, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
-	case r.State == ResourceMissing:
+	case a.Outcome == broker.OutcomeMissing:
 		return &Finding{Level: Warn, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
-	case r.State == ResourceOrphaned:
+	case a.Outcome == broker.OutcomeOrphaned:
 		return &Finding{Level: Fail, Message: detail, Remedy: "outboxctl topic ensure"}
-	case r.State == ResourceDiffers:
+	case a.Outcome == broker.OutcomeDiffers:
 		return &Finding{Level: Warn, Message: detail, Remedy: "name another subscription (" + kind.Subscription + ") or delete this one"}
 	default:
 		return &Finding{Level: Fail, Message: detail, Remedy: kind.Rights}

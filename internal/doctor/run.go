@@ -34,9 +34,8 @@ type Params struct {
 
 	// Kind is that of the broker.
 	Kind broker.Kind
-	// Broker compares the broker with what the configuration names, and says what is odd about its settings; nil when it
-	// is not configured. ordered asks for subscriptions that keep the order of an ordering key.
-	Broker func(ctx context.Context, ordered bool) ([]Resource, []broker.Finding, error)
+	// Broker is the broker, with the topics and subscriptions that it should have; nil when it is not configured.
+	Broker func(ctx context.Context) (broker.Broker, []broker.PlannedTopic, error)
 	// Emulator is the address events go to instead of the real broker, and EmulatorOrigin where it was set; empty: none.
 	Emulator, EmulatorOrigin string
 
