@@ -116,23 +116,16 @@ func shortRuns(runs []string) int {
 }
 
 func newAuditShowCmd(app *cli.App) *cobra.Command {
-	var output cli.Output
-	cmd := &cobra.Command{
+	return showing(app, &cobra.Command{
 		Use:     "show RUN",
 		Short:   "Show one run, and the events it touched",
 		Long:    `Show who changed what and why in one run, which events it touched, and whether it can be undone.`,
 		Example: "  outboxctl audit show 4b6f1c8e",
-		RunE: showObject(app, &output, func(ctx context.Context, args []string) (*dlq.AuditRunResult, error) {
-			box, err := app.Outbox(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return box.AuditRun(ctx, args[0])
-		}, sayAuditRun),
+
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
-	}
-	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
-	return cmd
+	}, boxed(app, func(ctx context.Context, box *dlq.Outbox, args []string) (*dlq.AuditRunResult, error) {
+		return box.AuditRun(ctx, args[0])
+	}), sayAuditRun)
 }
 
 func sayAuditRun(w io.Writer, r *dlq.AuditRunResult) error {
@@ -198,7 +191,7 @@ func undoPause(ctx context.Context, opts *changeOptions, box *dlq.Outbox, run *d
 	if would.Outcome == outbox.WouldPause {
 		verb, what = "pause", what+" again "+outbox.PauseEnds(opts.app.Now(), would.Until)
 	}
-	pause := &pauseOptions{app: opts.app, output: opts.output}
+	pause := &pauseOptions{app: opts.app, doFlags: doFlags{output: opts.output}}
 	if opts.dryRun {
 		fmt.Fprintf(opts.app.Err, "would %s %s\n", verb, what)
 		return pause.write(would, "")

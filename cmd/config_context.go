@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -21,30 +22,26 @@ type contextEntry struct {
 }
 
 func newConfigContextsCmd(app *cli.App) *cobra.Command {
-	var output cli.Output
-	cmd := &cobra.Command{
+	return listing(app, &cobra.Command{
 		Use:   "contexts",
 		Short: "List the contexts of the configuration file",
 		Long: `List the contexts of the configuration file: sets of servers, each under one name, of which --context, OUTBOXCTL_CONTEXT or
 config use-context chooses one.`,
 		Example: "  outboxctl config contexts\n  outboxctl stats --context production",
-		RunE: func(*cobra.Command, []string) error {
-			cfg, err := app.Config()
-			if err != nil {
-				return err
+	}, false, contextView(), func(context.Context, []string) ([]contextEntry, error) {
+		cfg, err := app.Config()
+		if err != nil {
+			return nil, err
+		}
+		entries := make([]contextEntry, len(cfg.Contexts))
+		for i, c := range cfg.Contexts {
+			entries[i] = contextEntry{
+				Name: c.Name, Current: cfg.Context != nil && cfg.Context.Name == c.Name, Production: c.Production, ReadOnly: c.ReadOnly,
+				Database: safetext.URL(c.Setting("database.url")), Project: c.Setting("pubsub.project"),
 			}
-			entries := make([]contextEntry, len(cfg.Contexts))
-			for i, c := range cfg.Contexts {
-				entries[i] = contextEntry{
-					Name: c.Name, Current: cfg.Context != nil && cfg.Context.Name == c.Name, Production: c.Production, ReadOnly: c.ReadOnly,
-					Database: safetext.URL(c.Setting("database.url")), Project: c.Setting("pubsub.project"),
-				}
-			}
-			return cli.WriteList(app, output, contextView(), entries)
-		},
-	}
-	cli.AddListOutput[contextEntry](cmd, &output)
-	return cmd
+		}
+		return entries, nil
+	})
 }
 
 func contextView() cli.View[contextEntry] {

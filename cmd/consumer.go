@@ -12,52 +12,34 @@ import (
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumers"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 func newConsumerCmd(app *cli.App) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "consumer",
-		Short: "Show consumers, what they fail on and what they remember",
-	}
-	cmd.AddCommand(newConsumerListCmd(app), newConsumerFailuresCmd(app), newConsumerRetryCmd(app), newConsumerShowCmd(app), newConsumerForgetCmd(app))
-	return cmd
+	return group("consumer", "Show consumers, what they fail on and what they remember", "",
+		newConsumerListCmd(app), newConsumerFailuresCmd(app), newConsumerRetryCmd(app), newConsumerShowCmd(app), newConsumerForgetCmd(app))
 }
 
 func newConsumerListCmd(app *cli.App) *cobra.Command {
-	var watch cli.Watch
-	var output cli.Output
-	cmd := &cobra.Command{
+	return listing(app, &cobra.Command{
 		Use:   "list",
 		Short: "Show the consumers: subscription, rate, lag and what fails",
 		Long: `Show every consumer that runs with the outbox's database, or has failures recorded there: where it receives from, how many
 workers it has, how many events a second they handle, the age of the oldest event they handled in the last seconds (lag), how
 many messages wait at the broker (NATS, Kafka and RabbitMQ tell; Pub/Sub does not), and how many events fail or were given up. Consumers that only announced themselves in Redis are listed by name.`,
 		Example: "  outboxctl consumer list\n  outboxctl consumer list --watch\n  outboxctl consumer list -o json | jq -r '.[] | select(.failing > 0).consumer'",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error { return runConsumerList(ctx, app, output) })
-		},
-	}
-	cli.AddWatchFlags(cmd, &watch)
-	cli.AddListOutput[stats.Consumer](cmd, &output)
-	return cmd
-}
-
-func runConsumerList(ctx context.Context, app *cli.App, output cli.Output) error {
-	box, err := app.Outbox(ctx)
-	if err != nil {
-		return err
-	}
-	list, err := consumers.List(ctx, &box.Outbox)
-	if err != nil {
-		return err
-	}
-	if err := consumers.Measure(ctx, list, backlog(app)); err != nil {
-		fmt.Fprintf(app.Err, "not all that waits at the broker is known: %s\n", safetext.Redact(err.Error()))
-	}
-	return cli.WriteList(app, output, consumerView(), list)
+	}, true, consumerView(), boxed(app, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Consumer, error) {
+		list, err := consumers.List(ctx, &box.Outbox)
+		if err != nil {
+			return nil, err
+		}
+		if err := consumers.Measure(ctx, list, backlog(app)); err != nil {
+			fmt.Fprintf(app.Err, "not all that waits at the broker is known: %s\n", safetext.Redact(err.Error()))
+		}
+		return list, nil
+	}))
 }
 
 // backlog asks the command's broker how many messages wait for a subscription. Who looks at consumers need not know the broker.
@@ -121,7 +103,6 @@ func warnIf(bad bool) cli.Style {
 
 func newConsumerFailuresCmd(app *cli.App) *cobra.Command {
 	var params consumers.FailuresParams
-	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "failures [NAME]",
 		Short: "Show the events that consumers fail to handle",
@@ -132,15 +113,20 @@ tried again (failing) or not (gave_up). What succeeds after all is no longer lis
   outboxctl consumer failures mailer --type order.ready -o json`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteConsumers(app)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			params.Consumer = strings.Join(args, "")
-			return runConsumerFailures(cmd.Context(), app, params, output)
-		},
 	}
 	addFailureFilters(cmd, &params)
 	cmd.Flags().IntVar(&params.Limit, "limit", cli.DefaultLimit, "show at most so many")
-	cli.AddListOutput[consumers.Failure](cmd, &output)
-	return cmd
+	return listing(app, cmd, false, failureView(), func(ctx context.Context, args []string) ([]consumers.Failure, error) {
+		params.Consumer = strings.Join(args, "")
+		if err := params.Check(); err != nil {
+			return nil, err
+		}
+		box, err := app.Outbox(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return consumers.Failures(ctx, box.DB, params)
+	})
 }
 
 // addFailureFilters gives a command what narrows failures.
@@ -150,21 +136,6 @@ func addFailureFilters(cmd *cobra.Command, p *consumers.FailuresParams) {
 	flags.StringVar(&p.EventType, "type", "", "only events of this type")
 	flags.StringVar(&p.Namespace, "namespace", "", "only events of this namespace")
 	flags.StringVar(&p.TenantID, "tenant", "", "only events of this tenant")
-}
-
-func runConsumerFailures(ctx context.Context, app *cli.App, params consumers.FailuresParams, output cli.Output) error {
-	if err := params.Check(); err != nil {
-		return err
-	}
-	box, err := app.Outbox(ctx)
-	if err != nil {
-		return err
-	}
-	list, err := consumers.Failures(ctx, box.DB, params)
-	if err != nil {
-		return err
-	}
-	return cli.WriteList(app, output, failureView(), list)
 }
 
 func failureView() cli.View[consumers.Failure] {

@@ -13,9 +13,7 @@ import (
 
 type consumerForgetFlags struct {
 	idem.ForgetParams
-	yes    bool
-	audit  cli.AuditFlags
-	output cli.Output
+	doFlags
 }
 
 func newConsumerForgetCmd(app *cli.App) *cobra.Command {
@@ -43,9 +41,7 @@ deleted, and a deletion that did not happen gets an audit row of its own.`,
 	flags.BoolVar(&f.Inbox, "inbox", false, "remove the consumer's inbox row as well")
 	flags.BoolVar(&f.Force, "force", false, "even while a handler is working on the event")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "show what would be forgotten, and change nothing")
-	cli.AddYesFlag(cmd, &f.yes)
-	cli.AddAuditFlags(cmd, &f.audit)
-	cli.AddOutputFlags(cmd, &f.output, cli.ObjectFormats()...)
+	f.add(cmd)
 	return cmd
 }
 

@@ -13,7 +13,6 @@ import (
 
 func newConsumerShowCmd(app *cli.App) *cobra.Command {
 	var params idem.MarksParams
-	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "show EVENT_ID",
 		Short: "Show which consumers have processed an event",
@@ -24,32 +23,23 @@ Redis or written an inbox row. EVENT_ID may also be a dead letter's id if there 
   outboxctl consumer show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			params.ID = args[0]
-			return runConsumerShow(cmd.Context(), app, params, output)
-		},
 	}
 	cmd.Flags().StringSliceVar(&params.Consumers, "consumer", nil, "show only these consumers (repeatable)")
-	cli.AddListOutput[idem.Mark](cmd, &output)
-	return cmd
-}
-
-func runConsumerShow(ctx context.Context, app *cli.App, params idem.MarksParams, output cli.Output) error {
-	if err := params.Check(); err != nil {
-		return err
-	}
-	box, err := app.ConsumersOutbox(ctx)
-	if err != nil {
-		return err
-	}
-	marks, err := box.Marks(ctx, params)
-	if err != nil {
-		return err
-	}
-	if len(marks) == 0 {
-		fmt.Fprintln(app.Err, "no consumer is known; name one with --consumer")
-	}
-	return cli.WriteList(app, output, consumerMarkView(), marks)
+	return listing(app, cmd, false, consumerMarkView(), func(ctx context.Context, args []string) ([]idem.Mark, error) {
+		params.ID = args[0]
+		if err := params.Check(); err != nil {
+			return nil, err
+		}
+		box, err := app.ConsumersOutbox(ctx)
+		if err != nil {
+			return nil, err
+		}
+		marks, err := box.Marks(ctx, params)
+		if err == nil && len(marks) == 0 {
+			fmt.Fprintln(app.Err, "no consumer is known; name one with --consumer")
+		}
+		return marks, err
+	})
 }
 
 func consumerMarkView() cli.View[idem.Mark] {

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,27 +36,25 @@ func stateStyle(state string) cli.Style {
 type detailFlags struct {
 	payload   cli.PayloadFlag
 	consumers []string
-	output    cli.Output
 }
 
-func addDetailFlags(app *cli.App, cmd *cobra.Command, f *detailFlags) {
+// detailing completes a command that shows everything about what its argument names.
+func detailing[T any](app *cli.App, cmd *cobra.Command, read func(context.Context, *dlq.Outbox, why.DetailParams) (T, error),
+	show func(*cli.Page, T, string) error) *cobra.Command {
+	var f detailFlags
 	cli.AddPayloadFlag(cmd, &f.payload)
 	cmd.Flags().StringSliceVar(&f.consumers, "consumers", nil, "ask about these consumers (default: those that Redis or the inbox knows)")
-	cli.AddOutputFlags(cmd, &f.output, cli.ObjectFormats()...)
-}
-
-// showDetail is the run function of a command with these flags.
-func showDetail[T any](app *cli.App, f *detailFlags, read func(context.Context, *dlq.Outbox, why.DetailParams) (T, error),
-	show func(*cli.Page, T, string) error,
-) runE {
-	return func(cmd *cobra.Command, args []string) error {
+	return showing(app, cmd, func(ctx context.Context, args []string) (found T, err error) {
 		params := why.DetailParams{ID: args[0], Payload: f.payload.How != "", Consumers: f.consumers}
 		if err := params.Check(); err != nil {
-			return err
+			return found, err
 		}
-		find := func(ctx context.Context, box *dlq.Outbox, _ string) (T, error) { return read(ctx, box, params) }
-		return showOne(app, &f.output, find, func(p *cli.Page, found T) error { return show(p, found, f.payload.How) })(cmd, args)
-	}
+		box, err := app.Outbox(ctx)
+		if err != nil {
+			return found, err
+		}
+		return read(ctx, box, params)
+	}, func(w io.Writer, found T) error { return show(app.Page(w), found, f.payload.How) })
 }
 
 // printEvent prints an event's row.

@@ -28,9 +28,7 @@ type dlqEditOptions struct {
 	id     string
 	data   string
 	dryRun bool
-	yes    bool
-	audit  cli.AuditFlags
-	output cli.Output
+	doFlags
 }
 
 func newDLQEditCmd(app *cli.App) *cobra.Command {
@@ -58,9 +56,7 @@ A payload that is left as it was, and an editor that fails, change nothing. With
 	flags := cmd.Flags()
 	flags.StringVar(&opts.data, "data", "", "the payload instead of an editor: JSON, @file, or - for standard input")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "check the payload and show the difference, and change nothing")
-	cli.AddYesFlag(cmd, &opts.yes)
-	cli.AddAuditFlags(cmd, &opts.audit)
-	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
+	opts.add(cmd)
 	return cmd
 }
 

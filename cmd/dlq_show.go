@@ -10,8 +10,7 @@ import (
 )
 
 func newDLQShowCmd(app *cli.App) *cobra.Command {
-	var flags detailFlags
-	cmd := &cobra.Command{
+	return detailing(app, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one dead letter with everything needed to decide about it",
 		Long: `Show a dead letter: the failure, what has happened to the event so far and who did it, the event's row as it is now,
@@ -21,10 +20,7 @@ event's; an event with several deaths shows the newest open one.
 The payload is shown only with --payload.`,
 		Example:           "  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteDLQIDs(app, "")),
-	}
-	addDetailFlags(app, cmd, &flags)
-	cmd.RunE = showDetail(app, &flags, why.DeadLetter, printDeadLetter)
-	return cmd
+	}, why.DeadLetter, printDeadLetter)
 }
 
 func printDeadLetter(p *cli.Page, d why.DeadLetterDetail, payload string) error {

@@ -8,8 +8,7 @@ import (
 )
 
 func newEventShowCmd(app *cli.App) *cobra.Command {
-	var flags detailFlags
-	cmd := &cobra.Command{
+	return detailing(app, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one event, its history and its surroundings",
 		Long: `Show an event's row, what has happened to it, the events of the same aggregate around it, and what each consumer
@@ -17,10 +16,7 @@ remembers of it. ID is the event's or that of one of its dead letters. What the 
 for with --payload.`,
 		Example:           "  outboxctl event show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
-	}
-	addDetailFlags(app, cmd, &flags)
-	cmd.RunE = showDetail(app, &flags, why.Event, printEventDetail)
-	return cmd
+	}, why.Event, printEventDetail)
 }
 
 func printEventDetail(p *cli.Page, d why.EventDetail, payload string) error {

@@ -22,28 +22,21 @@ type migrationEntry struct {
 }
 
 func newMigrateStatusCmd(app *cli.App) *cobra.Command {
-	var output cli.Output
-	cmd := &cobra.Command{
+	return listing(app, &cobra.Command{
 		Use:   "status",
 		Short: "List the migrations and whether this database has them; changes nothing",
 		Long: `List every migration known to this binary or recorded in the database: applied, pending, or unknown (recorded by
 another version of outboxctl). It only reads, and needs no lock.`,
 		Example: "  outboxctl migrate status\n  outboxctl migrate status -o json | jq '.[] | select(.state == \"pending\")'",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateStatus(cmd.Context(), app, output) },
-	}
-	cli.AddListOutput[migrationEntry](cmd, &output)
-	return cmd
+	}, false, migrationView(), func(ctx context.Context, _ []string) ([]migrationEntry, error) { return migrationList(ctx, app) })
 }
 
-func runMigrateStatus(ctx context.Context, app *cli.App, output cli.Output) error {
+func migrationList(ctx context.Context, app *cli.App) ([]migrationEntry, error) {
 	db, err := app.Reads(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list, err := migrate.Status(ctx, db, migrate.Options{})
-	if err != nil {
-		return err
-	}
 	entries := make([]migrationEntry, 0, len(list))
 	for _, s := range list {
 		e := migrationEntry{Version: s.Version, Name: s.Name, State: "pending"}
@@ -56,7 +49,7 @@ func runMigrateStatus(ctx context.Context, app *cli.App, output cli.Output) erro
 		}
 		entries = append(entries, e)
 	}
-	return cli.WriteList(app, output, migrationView(), entries)
+	return entries, err
 }
 
 func migrationView() cli.View[migrationEntry] {
@@ -77,22 +70,18 @@ func migrationView() cli.View[migrationEntry] {
 }
 
 func newMigrateVersionCmd(app *cli.App) *cobra.Command {
-	var output cli.Output
-	cmd := &cobra.Command{
+	return showing(app, &cobra.Command{
 		Use:     "version",
 		Short:   "Show the schema version of the database and of this binary; changes nothing",
 		Example: "  outboxctl migrate version\n  outboxctl migrate version -o json",
-		RunE: showObject(app, &output, func(ctx context.Context, _ []string) (v migrate.Versions, err error) {
-			db, err := app.Reads(ctx)
-			if err != nil {
-				return v, err
-			}
-			return migrate.Version(ctx, db, migrate.Options{})
-		}, func(w io.Writer, v migrate.Versions) error {
-			_, err := fmt.Fprintf(w, "schema version %d, this binary has %d, pending %d\n", v.Database, v.Binary, v.Pending)
-			return err
-		}),
-	}
-	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
-	return cmd
+	}, func(ctx context.Context, _ []string) (v migrate.Versions, err error) {
+		db, err := app.Reads(ctx)
+		if err != nil {
+			return v, err
+		}
+		return migrate.Version(ctx, db, migrate.Options{})
+	}, func(w io.Writer, v migrate.Versions) error {
+		_, err := fmt.Fprintf(w, "schema version %d, this binary has %d, pending %d\n", v.Database, v.Binary, v.Pending)
+		return err
+	})
 }

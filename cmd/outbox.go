@@ -34,27 +34,63 @@ func configured(ctx context.Context, app *cli.App) (*cli.Config, *dlq.Outbox, er
 	return cfg, box, err
 }
 
-// showObject is the run function of a command that reads one thing, and prints it as text or as an object.
-func showObject[T any](app *cli.App, output *cli.Output, read func(ctx context.Context, args []string) (T, error),
-	show func(io.Writer, T) error) runE {
-	return func(cmd *cobra.Command, args []string) error {
-		found, err := read(cmd.Context(), args)
-		if err != nil {
-			return err
-		}
-		return cli.WriteObject(app, *output, found, func(w io.Writer) error { return show(w, found) })
-	}
-}
-
-// showOne is the run function of a command that reads what its argument names, and prints it as a page or an object.
-func showOne[T any](app *cli.App, output *cli.Output, read func(context.Context, *dlq.Outbox, string) (T, error), show func(*cli.Page, T) error) runE {
-	return showObject(app, output, func(ctx context.Context, args []string) (found T, err error) {
+// boxed is a reader of the outbox, for a command that is given one of what its arguments name.
+func boxed[T any](app *cli.App, read func(context.Context, *dlq.Outbox, []string) (T, error)) func(context.Context, []string) (T, error) {
+	return func(ctx context.Context, args []string) (found T, err error) {
 		box, err := app.Outbox(ctx)
 		if err != nil {
 			return found, err
 		}
-		return read(ctx, box, args[0])
-	}, func(w io.Writer, found T) error { return show(app.Page(w), found) })
+		return read(ctx, box, args)
+	}
+}
+
+// showing completes a command that reads one thing, and prints it as text or as an object.
+func showing[T any](app *cli.App, cmd *cobra.Command, read func(ctx context.Context, args []string) (T, error),
+	show func(io.Writer, T) error) *cobra.Command {
+	var output cli.Output
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		found, err := read(cmd.Context(), args)
+		if err != nil {
+			return err
+		}
+		return cli.WriteObject(app, output, found, func(w io.Writer) error { return show(w, found) })
+	}
+	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
+	return cmd
+}
+
+// listing completes a command that reads rows, and prints them in the forms of a list; with watched it has --watch.
+func listing[T any](app *cli.App, cmd *cobra.Command, watched bool, view cli.View[T],
+	read func(ctx context.Context, args []string) ([]T, error)) *cobra.Command {
+	var f listFlags
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return app.Watch(cmd.Context(), f.watch, func(ctx context.Context) error {
+			rows, err := read(ctx, args)
+			if err != nil {
+				return err
+			}
+			return cli.WriteList(app, f.output, view, rows)
+		})
+	}
+	if watched {
+		cli.AddWatchFlags(cmd, &f.watch)
+	}
+	cli.AddListOutput[T](cmd, &f.output)
+	return cmd
+}
+
+// doFlags are those of a command that changes one thing.
+type doFlags struct {
+	yes    bool
+	audit  cli.AuditFlags
+	output cli.Output
+}
+
+func (f *doFlags) add(cmd *cobra.Command) {
+	cli.AddYesFlag(cmd, &f.yes)
+	cli.AddAuditFlags(cmd, &f.audit)
+	cli.AddOutputFlags(cmd, &f.output, cli.ObjectFormats()...)
 }
 
 // listFlags are those of every list: a part of it, once or again and again, in a form.
@@ -64,11 +100,9 @@ type listFlags struct {
 	output cli.Output
 }
 
-// addListFlags gives a command that lists rows of T its flags. after is the row that --cursor names; empty: it has no pages.
+// addListFlags gives a command that lists pages of rows of T its flags. after is the row that --cursor names.
 func addListFlags[T any](cmd *cobra.Command, f *listFlags, after string) {
-	if after != "" {
-		cli.AddPageFlags(cmd, &f.page, after)
-	}
+	cli.AddPageFlags(cmd, &f.page, after)
 	cli.AddWatchFlags(cmd, &f.watch)
 	cli.AddListOutput[T](cmd, &f.output)
 }

@@ -22,9 +22,7 @@ type pauseOptions struct {
 
 	values map[string]*string // by kind
 	length time.Duration
-	yes    bool
-	audit  cli.AuditFlags
-	output cli.Output
+	doFlags
 }
 
 func newPauseCmd(app *cli.App) *cobra.Command {
@@ -75,9 +73,7 @@ func addPauseFlags(cmd *cobra.Command, verb string, o *pauseOptions) {
 	for _, kind := range pauseKinds() {
 		o.values[kind] = cmd.Flags().String(kind, "", "the `"+kind+"` to "+verb)
 	}
-	cli.AddYesFlag(cmd, &o.yes)
-	cli.AddAuditFlags(cmd, &o.audit)
-	cli.AddOutputFlags(cmd, &o.output, cli.ObjectFormats()...)
+	o.add(cmd)
 }
 
 // params reads which one of the flags was given.
@@ -182,22 +178,13 @@ func pauseResultView() cli.View[outbox.PauseResult] {
 }
 
 func newPauseListCmd(app *cli.App) *cobra.Command {
-	var f listFlags
-	cmd := &cobra.Command{
+	return listing(app, &cobra.Command{
 		Use:     "list",
 		Short:   "List what is paused, by whom, why and until when",
 		Example: "  outboxctl pause list",
-	}
-	check := func() error { return nil }
-	cmd.RunE = f.list(app, check, func(ctx context.Context, _ *cobra.Command, box *dlq.Outbox) error {
-		pauses, err := box.Pauses(ctx)
-		if err != nil {
-			return err
-		}
-		return cli.WriteList(app, f.output, pauseView(), pauses)
-	})
-	addListFlags[outbox.HeldPause](cmd, &f, "")
-	return cmd
+	}, true, pauseView(), boxed(app, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]outbox.HeldPause, error) {
+		return box.Pauses(ctx)
+	}))
 }
 
 func pauseView() cli.View[outbox.HeldPause] {

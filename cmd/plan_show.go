@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -15,19 +16,14 @@ import (
 )
 
 func newPlanShowCmd(app *cli.App) *cobra.Command {
-	var output cli.Output
-	cmd := &cobra.Command{
+	return showing(app, &cobra.Command{
 		Use:               "show ID",
 		Short:             "Show a plan: what it holds, how far its run has come, what was not changed",
 		Example:           "  outboxctl plan show 01890a5d-ac96-774b-bcce-b302099a8057",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),
-	}
-	read := func(ctx context.Context, box *dlq.Outbox, id string) (dlq.PlanDetail, error) {
-		return box.Plan(ctx, id)
-	}
-	cmd.RunE = showOne(app, &output, read, sayPlan)
-	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
-	return cmd
+	}, boxed(app, func(ctx context.Context, box *dlq.Outbox, args []string) (dlq.PlanDetail, error) {
+		return box.Plan(ctx, args[0])
+	}), func(w io.Writer, p dlq.PlanDetail) error { return sayPlan(app.Page(w), p) })
 }
 
 func sayPlan(page *cli.Page, p dlq.PlanDetail) error {

@@ -8,41 +8,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 func newPublishersCmd(app *cli.App) *cobra.Command {
-	var (
-		watch  cli.Watch
-		output cli.Output
-	)
-	cmd := &cobra.Command{
+	return listing(app, &cobra.Command{
 		Use:   "publishers",
 		Short: "Show which publishers there are, and what each of them holds",
 		Long: `Show every publisher that sends heartbeats, or did so until a few minutes ago and did not leave: whether it is alive, its version, how many
 events its leases name, since when it has the oldest, and what it takes. A holder without a heartbeat is listed as well: its events are
 published by others when its leases end.`,
 		Example: "  outboxctl publishers\n  outboxctl publishers --watch\n  outboxctl publishers -o json | jq -r '.[] | select(.alive | not).id'",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error { return runPublishers(ctx, app, output) })
-		},
-	}
-	cli.AddWatchFlags(cmd, &watch)
-	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
-	cli.KnowFields[stats.Publisher](&output)
-	return cmd
-}
-
-func runPublishers(ctx context.Context, app *cli.App, output cli.Output) error {
-	box, err := app.Outbox(ctx)
-	if err != nil {
-		return err
-	}
-	list, err := stats.Publishers(ctx, box.DB)
-	if err != nil {
-		return err
-	}
-	return cli.WriteList(app, output, publisherView(), list)
+	}, true, publisherView(), boxed(app, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Publisher, error) {
+		return stats.Publishers(ctx, box.DB)
+	}))
 }
 
 func publisherView() cli.View[stats.Publisher] {

@@ -21,24 +21,20 @@ func newRegistryCmd(app *cli.App) *cobra.Command {
 }
 
 func newRegistryListCmd(app *cli.App) *cobra.Command {
-	var output cli.Output
-	cmd := &cobra.Command{
+	return listing(app, &cobra.Command{
 		Use:   "list",
 		Short: "List the event types with aggregate, topic and payload",
 		Long: `List every event type of the catalogue: the aggregate it belongs to, the logical topic it is published on and, with
 -o wide or -o json, the fields of its payload (a question mark means optional). The catalogue is the one that --catalogue
 names, otherwise what the database recorded, otherwise the built-in one; a file and builtin need no database.`,
 		Example: "  outboxctl registry list\n  outboxctl registry list --catalogue doorito.yaml\n  outboxctl registry list -o json | jq '.[] | select(.topic == \"billing\")'",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			types, err := app.Registry(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return cli.WriteList(app, output, eventTypeView(), types.List())
-		},
-	}
-	cli.AddListOutput[registry.EventType](cmd, &output)
-	return cmd
+	}, false, eventTypeView(), func(ctx context.Context, _ []string) ([]registry.EventType, error) {
+		types, err := app.Registry(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return types.List(), nil
+	})
 }
 
 func eventTypeView() cli.View[registry.EventType] {
@@ -68,10 +64,7 @@ func payloadCell(fields []registry.PayloadField) string {
 }
 
 func newRegistryShowCmd(app *cli.App) *cobra.Command {
-	var (
-		output cli.Output
-		params registry.TypeParams
-	)
+	var params registry.TypeParams
 	cmd := &cobra.Command{
 		Use:   "show TYPE",
 		Short: "Show one event type: schema, policies, who applied it, and a call that emits it",
@@ -82,14 +75,12 @@ Of a type that the database recorded it tells since when it is as it is and who 
 running publishers have.`,
 		Example:           "  outboxctl registry show license_status_changed\n  outboxctl registry show order.ready --catalogue doorito.yaml -o json",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteTypes(app)),
-		RunE: showObject(app, &output, func(ctx context.Context, args []string) (registry.EventTypeDetail, error) {
-			params.Name = args[0]
-			return showEventType(ctx, app, params)
-		}, printEventType),
 	}
 	cmd.Flags().StringVar(&params.Namespace, "namespace", "", "the type of this namespace (default the first that has it)")
-	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
-	return cmd
+	return showing(app, cmd, func(ctx context.Context, args []string) (registry.EventTypeDetail, error) {
+		params.Name = args[0]
+		return showEventType(ctx, app, params)
+	}, printEventType)
 }
 
 func showEventType(ctx context.Context, app *cli.App, p registry.TypeParams) (registry.EventTypeDetail, error) {

@@ -16,9 +16,7 @@ import (
 
 type registryApplyFlags struct {
 	registry.ApplyParams
-	yes    bool
-	audit  cli.AuditFlags
-	output cli.Output
+	doFlags
 }
 
 func newRegistryApplyCmd(app *cli.App) *cobra.Command {
@@ -42,9 +40,7 @@ Deploy in this order: migrate, registry apply, then publishers and emitters as t
 		},
 	}
 	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would change, and change nothing")
-	cli.AddYesFlag(cmd, &f.yes)
-	cli.AddAuditFlags(cmd, &f.audit)
-	cli.AddOutputFlags(cmd, &f.output, cli.ObjectFormats()...)
+	f.add(cmd)
 	return cmd
 }
 

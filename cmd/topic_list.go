@@ -17,52 +17,40 @@ func newTopicCmd(app *cli.App) *cobra.Command {
 }
 
 func newTopicListCmd(app *cli.App) *cobra.Command {
-	var (
-		watch  cli.Watch
-		output cli.Output
-	)
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show each logical topic with its physical topic and subscriptions",
 		Long: `Show each logical topic with the physical topic it is published to, whether the broker has it, and the
 subscriptions attached to it. A topic without a subscription forgets what is published to it.`,
 		Example: "  outboxctl topic list\n  outboxctl topic list -o json | jq -r '.[] | select(.state != \"ready\").name'",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return app.Watch(cmd.Context(), watch, func(ctx context.Context) error { return runTopicList(ctx, app, output) })
-		},
 	}
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
-	cli.AddWatchFlags(cmd, &watch)
-	cli.AddListOutput[broker.Topic](cmd, &output)
-	return cmd
+	return listing(app, cmd, true, topicView(), func(ctx context.Context, _ []string) ([]broker.Topic, error) { return listTopics(ctx, app) })
 }
 
-func runTopicList(ctx context.Context, app *cli.App, output cli.Output) error {
+func listTopics(ctx context.Context, app *cli.App) ([]broker.Topic, error) {
 	client, err := app.Broker(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	plan, err := app.BrokerPlan(ctx, client)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	topics, err := client.List(ctx, plan)
+	found, err := client.List(ctx, plan)
 	if err != nil {
-		return cli.BrokerError(client, err)
-	}
-	if err := cli.WriteList(app, output, topicView(), topics); err != nil {
-		return err
+		return nil, cli.BrokerError(client, err)
 	}
 	missing := 0
-	for _, t := range topics {
+	for _, t := range found {
 		if t.State == broker.TopicMissing {
 			missing++
 		}
 	}
 	if missing > 0 {
-		fmt.Fprintf(app.Err, "%d of %d topics do not exist; outboxctl topic ensure creates them\n", missing, len(topics))
+		fmt.Fprintf(app.Err, "%d of %d topics do not exist; outboxctl topic ensure creates them\n", missing, len(found))
 	}
-	return nil
+	return found, nil
 }
 
 func topicView() cli.View[broker.Topic] {

@@ -44,17 +44,12 @@ func buildVersion() cli.Build {
 }
 
 func newVersionCmd(app *cli.App) *cobra.Command {
-	var output cli.Output
-	cmd := &cobra.Command{
+	return showing(app, &cobra.Command{
 		Use:     "version",
 		Short:   "Show version, commit and build date",
 		Example: "  outboxctl version -o json",
-		RunE: showObject(app, &output, func(context.Context, []string) (cli.Build, error) { return app.Build, nil },
-			func(w io.Writer, v cli.Build) error {
-				_, err := fmt.Fprintln(w, "outboxctl", v)
-				return err
-			}),
-	}
-	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
-	return cmd
+	}, func(context.Context, []string) (cli.Build, error) { return app.Build, nil }, func(w io.Writer, v cli.Build) error {
+		_, err := fmt.Fprintln(w, "outboxctl", v)
+		return err
+	})
 }
