@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
@@ -113,10 +114,15 @@ func groupView(by string) cli.View[stats.Group] {
 func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "%-11s %s\n", label, fmt.Sprintf(format, args...))
+		const indent = 12
+		text := strings.TrimSpace(fmt.Sprintf(format, args...))
+		if a.OutTTY && a.Width > 0 && indent+ansi.StringWidth(text) > a.Width {
+			text = cli.Fill(strings.Fields(text), indent, indent, a.Width)
+		}
+		fmt.Fprintf(&b, "%-*s%s\n", indent, label, text)
 	}
 	warn := func(label, format string, args ...any) {
-		text := safetext.Line(fmt.Sprintf(format, args...))
+		text := strings.TrimSpace(safetext.Line(fmt.Sprintf(format, args...)))
 		line(label, "%s", a.Paint(a.OutTTY, cli.StyleWarn, text))
 	}
 	n := humanize.Comma
