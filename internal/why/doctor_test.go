@@ -27,7 +27,7 @@ func unreachable() doctor.Params {
 			return nil, errors.New("connect to postgres://app:canary@db/x: refused")
 		},
 		Kind: broker.Kind{Name: "pubsub", Title: "Pub/Sub", Needs: []string{"pubsub.project"}, Remedy: "check pubsub.project", Rights: "roles/pubsub.viewer"},
-		Broker: func(context.Context, bool) ([]doctor.Resource, []broker.Finding, error) {
+		Broker: func(context.Context) (broker.Broker, []broker.PlannedTopic, error) {
 			return nil, nil, errors.New("broker away")
 		},
 		Redis: func(context.Context) (consume.ServerReport, error) {
@@ -61,19 +61,41 @@ func TestDoctorExaminesWhatItCanReach(t *testing.T) {
 	require.Empty(t, levels(t, unreachable(), "publishers"))
 }
 
+// found is a broker of which a dry run found this. odd is what it says of subscriptions that keep the order.
+type found struct {
+	broker.Broker
+	actions []broker.Action
+	asked   *bool
+	odd     []broker.Finding
+}
+
+func (f found) Ensure(_ context.Context, p broker.EnsureParams) ([]broker.Action, error) {
+	if f.asked != nil {
+		*f.asked = p.Ordered
+	}
+	return f.actions, broker.ErrIncomplete
+}
+
+func (f found) Findings(ordered bool) []broker.Finding {
+	if !ordered {
+		return nil
+	}
+	return f.odd
+}
+
 func TestDoctorJudgesTheBrokersResources(t *testing.T) {
 	t.Parallel()
 	p := unreachable()
-	p.Broker = func(context.Context, bool) ([]doctor.Resource, []broker.Finding, error) {
-		return []doctor.Resource{
-			{Kind: doctor.ResourceTopic, Name: "a", State: doctor.ResourceExists},
-			{Kind: doctor.ResourceTopic, Name: "b", State: doctor.ResourceMissing},
-			{Kind: doctor.ResourceTopic, Name: "b2", State: doctor.ResourceMissing},
-			{Kind: doctor.ResourceSubscription, Name: "c", State: doctor.ResourceMissing},
-			{Kind: doctor.ResourceSubscription, Name: "d", State: doctor.ResourceDiffers, Detail: "of another topic"},
-			{Kind: doctor.ResourceSubscription, Name: "e", State: doctor.ResourceExists, Detail: "no dead-letter policy"},
-			{Kind: doctor.ResourceTopic, Name: "f", State: doctor.ResourceFailed, Detail: "forbidden"},
-		}, nil, nil
+	p.Broker = func(context.Context) (broker.Broker, []broker.PlannedTopic, error) {
+		return found{actions: []broker.Action{
+			{Kind: broker.KindTopic, Name: "a", Outcome: broker.OutcomeExists},
+			{Kind: broker.KindTopic, Name: "b", Outcome: broker.OutcomeMissing},
+			{Kind: broker.KindTopic, Name: "b2", Outcome: broker.OutcomeMissing},
+			{Kind: broker.KindSubscription, Name: "c", Outcome: broker.OutcomeMissing},
+			{Kind: broker.KindSubscription, Name: "d", Outcome: broker.OutcomeDiffers, Detail: "of another topic"},
+			{Kind: broker.KindSubscription, Name: "e", Outcome: broker.OutcomeExists, Detail: "no dead-letter policy"},
+			{Kind: broker.KindTopic, Name: "f", Outcome: broker.OutcomeFailed, Detail: "forbidden"},
+		}}, nil, nil
 	}
 	require.Equal(t, map[string]doctor.Level{
 		"topics b, b2 are missing":              doctor.Fail,

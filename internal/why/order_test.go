@@ -94,11 +94,8 @@ func TestDoctorLooksAtWhatKeepsTheOrder(t *testing.T) {
 		Registry: unreachable().Registry, Now: unreachable().Now, Redis: unreachable().Redis,
 		Database: func(context.Context) (*pgread.DB, error) { return b.reads(), nil },
 		Kind:     broker.Kind{Name: "pubsub"},
-		Broker: func(_ context.Context, ordered bool) ([]doctor.Resource, []broker.Finding, error) {
-			if asked = ordered; !ordered {
-				return nil, nil, nil
-			}
-			return nil, []broker.Finding{{Warn: true, Remedy: "set pubsub.endpoint", Message: "keys keep their order only within one region"}}, nil
+		Broker: func(context.Context) (broker.Broker, []broker.PlannedTopic, error) {
+			return found{asked: &asked, odd: []broker.Finding{{Warn: true, Remedy: "set pubsub.endpoint", Message: "keys keep their order only within one region"}}}, nil, nil
 		},
 	}
 	require.Empty(t, levels(t, p, "pubsub"))
