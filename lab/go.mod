@@ -5,6 +5,7 @@ go 1.26.7
 require (
 	github.com/outboxctl/outboxctl v0.0.0
 	github.com/outboxctl/outboxctl/emit v0.1.0
+	go.opentelemetry.io/proto/otlp v1.11.0
 )
 
 replace (
@@ -94,7 +95,6 @@ require (
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc v1.47.0 // indirect
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0 // indirect
-	go.opentelemetry.io/proto/otlp v1.11.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	golang.org/x/term v0.47.0 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
