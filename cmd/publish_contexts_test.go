@@ -81,8 +81,9 @@ func TestOneProcessPublishesSeveralDatabases(t *testing.T) {
 
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 143, p.wait())
-	for _, db := range []*publishRig{r, second, empty} {
+	for db, published := range map[*publishRig]int{r: 20, second: 30, empty: 10} {
 		require.Zero(t, db.count(`SELECT count(*) FROM outbox_leases`))
+		require.Equal(t, published, db.count(`SELECT sum(figures[2]) FROM outbox_history WHERE topic = '' AND event_type = ''`), "a history for each database")
 	}
 }
 
