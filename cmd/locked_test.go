@@ -70,7 +70,7 @@ func TestALockedTableNamesWhoHoldsIt(t *testing.T) {
 				case "doctor":
 					require.Equal(t, cli.ExitFailed, code)
 					require.Equal(t, 1, strings.Count(out.String(), holder), "one finding\n%s", out.String())
-					require.Contains(t, out.String(), "fail\tdatabase\tlocks, indexes, leases, schema, alive, event ids, limits\t")
+					require.Contains(t, out.String(), "fail\tdatabase\tlocks, schema, indexes, leases, alive, event ids, limits\t")
 				default:
 					require.Equal(t, cli.ExitPrecondition, code)
 					require.Contains(t, talk.String(), "hint: wait until it ends, or end it: SELECT pg_terminate_backend(")
