@@ -31,8 +31,9 @@ func newAuditCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show who changed what, one line per run, and take changes back",
-		Long: `Show what operators changed, newest first: who, when, what, why and how many rows, however many transactions it took.
-outboxctl audit show tells which events a run touched, and outboxctl audit undo takes it back where that is possible.`,
+		Long: `Show what operators changed, newest first: who, when, what, why and how many rows,
+however many transactions it took. outboxctl audit show tells which events a run touched, and
+outboxctl audit undo takes it back where that is possible.`,
 		Example: "  outboxctl audit --since 7d --actor ann\n  outboxctl audit --dead-letters\n  outboxctl audit --event 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
 	}
 	cmd.RunE = f.list(app, func() error { return f.check(app.Now()) }, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
@@ -117,9 +118,10 @@ func shortRuns(runs []string) int {
 
 func newAuditShowCmd(app *cli.App) *cobra.Command {
 	return showing(app, &cobra.Command{
-		Use:     "show RUN",
-		Short:   "Show one run, and the events it touched",
-		Long:    `Show who changed what and why in one run, which events it touched, and whether it can be undone.`,
+		Use:   "show RUN",
+		Short: "Show one run, and the events it touched",
+		Long: `Show who changed what and why in one run, which events it touched, and whether it
+can be undone.`,
 		Example: "  outboxctl audit show 4b6f1c8e",
 
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
@@ -149,10 +151,11 @@ func newAuditUndoCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "undo RUN",
 		Short: "Take a discard, a restore, a pause or a resume back",
-		Long: `Take a run back: discarded dead letters are open again, restored ones discarded again; a pause ends or is again what it
-was before, and what was resumed is paused again. Only what is still as the run left it is changed. What anyone changed since
-is named and left alone: exit code 5, or 4 where that is everything. What has been sent, removed or seen cannot be undone;
-that is exit code 4 too.`,
+		Long: `Take a run back: discarded dead letters are open again, restored ones discarded
+again; a pause ends or is again what it was before, and what was resumed is paused again. Only what
+is still as the run left it is changed. What anyone changed since is named and left alone: exit code
+5, or 4 where that is everything. What has been sent, removed or seen cannot be undone; that is exit
+code 4 too.`,
 		Example: "  outboxctl audit undo 4b6f1c8e --note 'the wrong ones'",
 		RunE: withOutbox(app, func(ctx context.Context, box *dlq.Outbox, args []string) error {
 			return runAuditUndo(ctx, opts, box, args[0])

@@ -31,15 +31,17 @@ func newBenchCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure publishing and consuming on this machine, on a database of its own",
-		Long: `Emit events into a scratch database, publish them with the real dispatcher to the Pub/Sub fake, and print what that
-cost. Each run compares what the broker received with what the table holds: every event once, with the stored bytes and
-attributes. A run that is not exact fails, however fast it was.
+		Long: `Emit events into a scratch database, publish them with the real dispatcher to the
+Pub/Sub fake, and print what that cost. Each run compares what the broker received with what the
+table holds: every event once, with the stored bytes and attributes. A run that is not exact fails,
+however fast it was.
 
-A private PostgreSQL with its default settings is started for it. With --database-url, and only with the flag, a scratch
-database is created on that server instead, and dropped afterwards.
+A private PostgreSQL with its default settings is started for it. With --database-url, and only with
+the flag, a scratch database is created on that server instead, and dropped afterwards.
 
-With --broker, and only with the flag, events go elsewhere: to the NATS, Kafka or RabbitMQ that is configured, where a new
-topic is created and read back, or to a service (http) or a command (exec) of the bench's own.
+With --broker, and only with the flag, events go elsewhere: to the NATS, Kafka or RabbitMQ that is
+configured, where a new topic is created and read back, or to a service (http) or a command (exec)
+of the bench's own.
 
 Modes:
 ` + benchHelp() + `

@@ -104,7 +104,8 @@ func addRampFlags(cmd *cobra.Command, o *changeOptions) {
 	cli.AddLimit(cmd, &o.watchFor, "watch-for", watch.For, time.Millisecond, "how long --ramp waits for the outcome of a step")
 }
 
-// readIDs checks ids given as arguments, or with - as lines on standard input, all of them before anything is done.
+// readIDs checks ids given as arguments, or with - as lines on standard input, all of them before
+// anything is done.
 func readIDs(in io.Reader, args []string) ([]string, error) {
 	if !slices.Contains(args, "-") {
 		return checkIDs(args, "")
@@ -123,7 +124,8 @@ func readIDs(in io.Reader, args []string) ([]string, error) {
 	return checkIDs(lines, "line")
 }
 
-// checkIDs returns each id once, however often and in whatever case it was written: what is announced is counted by them.
+// checkIDs returns each id once, however often and in whatever case it was written: what is
+// announced is counted by them.
 func checkIDs(texts []string, where string) ([]string, error) {
 	ids := make([]string, 0, len(texts))
 	seen := make(map[string]bool, len(texts))

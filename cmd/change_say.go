@@ -147,8 +147,8 @@ func (o *changeOptions) sayLeftOut(plan dlq.Plan) {
 	}
 }
 
-// await waits for what becomes of the events that were sent, and writes each as soon as it is known. ran is the error of
-// the change itself.
+// await waits for what becomes of the events that were sent, and writes each as soon as it is
+// known. ran is the error of the change itself.
 func (o *changeOptions) await(ctx context.Context, box *dlq.Outbox, rows *changeRows, ran error) error {
 	rows.bar = o.app.NewProgress("settled", int64(len(rows.sent)))
 	sum, err := box.Await(ctx, dlq.AwaitParams{Sent: rows.sent, Timeout: o.timeout, OnSettled: func(row dlq.Outcome) error {

@@ -17,9 +17,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// checkUnknown is the exit code when the probe itself failed; the other codes are those of check.Level.
-const checkUnknown = 3
-
 // defaultOutage warns at once and becomes critical when an outage is no hiccup any more.
 const defaultOutage = "0s,5m"
 
@@ -36,12 +33,14 @@ func newCheckCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Probe the outbox for a monitoring system (Nagios codes and perfdata)",
-		Long: `Print one line with perfdata and exit with 0 (ok), 1 (warning), 2 (critical) or 3 (unknown: the probe itself failed).
+		Long: `Print one line with perfdata and exit with 0 (ok), 1 (warning), 2 (critical) or 3
+(unknown: the probe itself failed).
 
-A threshold is CRITICAL or WARNING,CRITICAL; a figure above it raises the alarm, and the line begins with what raised it.
-Only --max-topic-outage has a default: a topic that a live publisher cannot publish to is a warning at once and critical
-after five minutes. Other figures without a threshold are printed and not judged. With several contexts (--context a,b or
-all) the first line is of all of them, and a line for each follows.`,
+A threshold is CRITICAL or WARNING,CRITICAL; a figure above it raises the alarm, and the line begins
+with what raised it. Only --max-topic-outage has a default: a topic that a live publisher cannot
+publish to is a warning at once and critical after five minutes. Other figures without a threshold
+are printed and not judged. With several contexts (--context a,b or all) the first line is of all of
+them, and a line for each follows.`,
 		Example: `  outboxctl check --max-backlog 1000,10000 --max-age 2m,10m --max-dead 0,100
   outboxctl check --max-attempt-rows 0 --need-publisher --context all`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCheck(cmd.Context(), opts) },
@@ -57,34 +56,39 @@ all) the first line is of all of them, and a line for each follows.`,
 	return cmd
 }
 
-// checkFailed turns any failure of the probe itself into "unknown", on stdout: a monitoring system reads only its first
-// line.
+// checkFailed turns any failure of the probe itself into "unknown", on stdout: a monitoring system
+// reads only its first line.
 func checkFailed(out io.Writer, err error) error {
 	err = fault.Database(err)
-	if _, printErr := fmt.Fprintf(out, "OUTBOX UNKNOWN - %s\n", pluginText(safetext.Redact(err.Error()))); printErr != nil {
-		return cli.Exit(checkUnknown, err)
+	if _, printErr := fmt.Fprintf(out, "OUTBOX UNKNOWN - %s\n", check.Text(safetext.Redact(err.Error()))); printErr != nil {
+		return cli.Exit(check.Unknown, err)
 	}
-	return cli.Said(checkUnknown, err)
-}
-
-// pluginText is one line without the sign that begins the perfdata.
-func pluginText(text string) string {
-	return strings.ReplaceAll(safetext.Line(strings.Join(strings.Fields(text), " ")), "|", "/")
+	return cli.Said(check.Unknown, err)
 }
 
 func runCheck(ctx context.Context, opts *checkOptions) error {
-	if names := opts.app.Several(); names != nil {
-		return checkContexts(ctx, opts, names)
+	names := opts.app.Several()
+	if names == nil {
+		result, err := opts.judge(ctx, opts.app)
+		if err != nil {
+			return checkFailed(opts.app.Out, err)
+		}
+		return opts.print(result.Line(), int(result.Level))
 	}
-	result, err := opts.judge(ctx, opts.app)
-	if err != nil {
-		return checkFailed(opts.app.Out, err)
+	var verdicts []check.Verdict
+	for _, c := range cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, opts.judge) {
+		verdicts = append(verdicts, check.Verdict{Context: c.Context, Result: c.Result, Problem: c.Problem})
 	}
-	if _, err := fmt.Fprintln(opts.app.Out, checkLine(result)); err != nil {
-		return cli.Exit(checkUnknown, fmt.Errorf("print the verdict: %w", err)) // the monitoring system has not got it
+	return opts.print(check.Lines(verdicts))
+}
+
+// print prints the verdict, whose exit code says the same.
+func (opts *checkOptions) print(text string, code int) error {
+	if _, err := fmt.Fprintln(opts.app.Out, text); err != nil {
+		return cli.Exit(check.Unknown, fmt.Errorf("print the verdict: %w", err)) // the monitoring system has not got it
 	}
-	if result.Level != check.OK {
-		return cli.Silent(int(result.Level))
+	if code != 0 {
+		return cli.Silent(code)
 	}
 	return nil
 }
@@ -100,68 +104,6 @@ func (opts *checkOptions) judge(ctx context.Context, app *cli.App) (*check.Resul
 		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits, Parked: opts.parked.limits,
 		Outage: opts.outage.limits,
 	})
-}
-
-// checkContexts prints one line for all contexts, which names those that are not well and has the figures of all, and then a
-// line for each. A critical one is worse than one that could not be asked.
-func checkContexts(ctx context.Context, opts *checkOptions, names []string) error {
-	var bad, perf, lines []string
-	code, level := 0, check.OK.String()
-	worse := []int{0, 1, 3, 2} // by exit code
-	for _, c := range cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, opts.judge) {
-		name, own, said, text := pluginText(c.Context), checkUnknown, "UNKNOWN", pluginText(c.Problem)
-		if r := c.Result; c.Err != nil {
-			bad = append(bad, name+": "+text)
-		} else {
-			own, said, text = int(r.Level), r.Level.String(), checkWords(r)
-			perf = append(perf, perfdata(r, name+".")...)
-			if r.Level != check.OK {
-				bad = append(bad, name+": "+pluginText(strings.Join(r.Alarms, "; ")))
-			}
-		}
-		if worse[own] > worse[code] {
-			code, level = own, said
-		}
-		lines = append(lines, fmt.Sprintf("%s: %s - %s", name, said, text))
-	}
-	first := fmt.Sprintf("OUTBOX %s - %d of %s ok", level, len(names)-len(bad), words.Counted(int64(len(names)), "context"))
-	if len(bad) > 0 {
-		first += "; " + strings.Join(bad, "; ")
-	}
-	if _, err := fmt.Fprintf(opts.app.Out, "%s | %s\n%s\n", first, strings.Join(perf, " "), strings.Join(lines, "\n")); err != nil {
-		return cli.Exit(checkUnknown, fmt.Errorf("print the verdict: %w", err))
-	}
-	if code != 0 {
-		return cli.Silent(code)
-	}
-	return nil
-}
-
-// checkLine is the verdict as a Nagios plugin prints it: what raised it, the other figures, then perfdata.
-func checkLine(r *check.Result) string {
-	return fmt.Sprintf("OUTBOX %s - %s | %s", r.Level, checkWords(r), strings.Join(perfdata(r, ""), " "))
-}
-
-// checkWords is what raised the verdict, and the other figures.
-func checkWords(r *check.Result) string {
-	words := strings.Join(r.Remarks, ", ")
-	if len(r.Alarms) > 0 {
-		words = strings.Join(r.Alarms, "; ") + "; " + words
-	}
-	return pluginText(words)
-}
-
-// perfdata is the figures, each label behind a prefix. A label with a blank is quoted.
-func perfdata(r *check.Result, prefix string) []string {
-	perf := make([]string, len(r.Figures))
-	for i, f := range r.Figures {
-		label := prefix + f.Label
-		if strings.ContainsAny(label, " '=") {
-			label = "'" + strings.NewReplacer("'", "''", "=", "_").Replace(label) + "'"
-		}
-		perf[i] = fmt.Sprintf("%s=%s%s;%s;%s;0", label, number(f.Value), f.Unit, optional(f.Warning), optional(f.Critical))
-	}
-	return perf
 }
 
 // A threshold is a flag with CRITICAL or WARNING,CRITICAL.
@@ -217,12 +159,3 @@ func parseAge(text string) (float64, error) {
 	}
 	return d.Seconds(), err
 }
-
-func optional(v *float64) string {
-	if v == nil {
-		return ""
-	}
-	return number(*v)
-}
-
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -29,7 +29,7 @@ func TestCheckSaysUnknownOnStdout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			code, out, stderr := runCLI(t, []string{"HOME=" + t.TempDir(), "DATABASE_URL=" + tc.url}, append([]string{"check"}, tc.args...)...)
-			require.Equal(t, checkUnknown, code, stderr)
+			require.Equal(t, check.Unknown, code, stderr)
 			require.Regexp(t, "^OUTBOX UNKNOWN - "+tc.want+"\n$", out)
 			require.NotContains(t, stderr, "error: ", "once is enough")
 			require.Contains(t, stderr, "hint: ")
@@ -43,7 +43,7 @@ func TestCheckThatCannotPrintIsUnknown(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
 	code := Run(t.Context(), []string{"check"}, cli.Streams{Out: fullDisk{}, Err: &stderr}, []string{"DATABASE_URL=" + outboxtest.DB(t).URL})
-	require.Equal(t, checkUnknown, code)
+	require.Equal(t, check.Unknown, code)
 	require.Contains(t, stderr.String(), "no space left")
 }
 

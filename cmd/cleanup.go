@@ -41,20 +41,24 @@ func newCleanupCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup --older-than 30d",
 		Short: "Remove events published long ago, and dead letters that were handled",
-		Long: `Remove events that were published longer ago than --older-than, with what consumers failed on before that and is gone, and
-with --dlq-older-than dead letters that were replayed or discarded longer ago than that. An event that is not published and a dead letter that is open are never
-removed.
+		Long: `Remove events that were published longer ago than --older-than, with what consumers
+failed on before that and is gone, and with --dlq-older-than dead letters that were replayed or
+discarded longer ago than that. An event that is not published and a dead letter that is open are
+never removed.
 
---inbox-older-than removes the inbox rows that consumers wrote beside their effects. Such a row keeps an effect single
-when Redis has forgotten the event, so it must not go before Redis may forget: less than idempotency.ttl is refused.
+--inbox-older-than removes the inbox rows that consumers wrote beside their effects. Such a row
+keeps an effect single when Redis has forgotten the event, so it must not go before Redis may
+forget: less than idempotency.ttl is refused.
 
---audit-older-than removes what the audit trail says about long ago. The last 7 days are always kept.
+--audit-older-than removes what the audit trail says about long ago. The last 7 days are always
+kept.
 
-It works in short transactions and may be stopped and started again. One cleaner works at a time, its pauses included: a
-second one ends at once with exit code 4. --older-than counts as confirmation, so that a plain cron line works; only on a terminal an
-age below a day is asked about.
-With several contexts (--context a,b or all) one is cleaned after the other; one that fails does not stop the others.
-It says nothing when there is nothing to do. A run leaves one row in the audit trail, with what it removed.`,
+It works in short transactions and may be stopped and started again. One cleaner works at a time,
+its pauses included: a second one ends at once with exit code 4. --older-than counts as
+confirmation, so that a plain cron line works; only on a terminal an age below a day is asked about.
+With several contexts (--context a,b or all) one is cleaned after the other; one that fails does not
+stop the others. It says nothing when there is nothing to do. A run leaves one row in the audit
+trail, with what it removed.`,
 		Example: `  outboxctl cleanup --older-than 30d
   outboxctl cleanup --older-than 30d --dlq-older-than 90d --dry-run
   outboxctl cleanup --older-than 30d --inbox-older-than 100d --audit-older-than 400d

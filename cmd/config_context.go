@@ -25,8 +25,8 @@ func newConfigContextsCmd(app *cli.App) *cobra.Command {
 	return listing(app, &cobra.Command{
 		Use:   "contexts",
 		Short: "List the contexts of the configuration file",
-		Long: `List the contexts of the configuration file: sets of servers, each under one name, of which --context, OUTBOXCTL_CONTEXT or
-config use-context chooses one.`,
+		Long: `List the contexts of the configuration file: sets of servers, each under one name, of
+which --context, OUTBOXCTL_CONTEXT or config use-context chooses one.`,
 		Example: "  outboxctl config contexts\n  outboxctl stats --context production",
 	}, false, contextView(), func(context.Context, []string) ([]contextEntry, error) {
 		cfg, err := app.Config()
@@ -70,8 +70,8 @@ func newConfigUseContextCmd(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "use-context NAME",
 		Short: "Make a context the current one",
-		Long: `Make a context the current one: its name is written to current_context of the configuration file, whose other lines stay as
-they are. - leaves every context.`,
+		Long: `Make a context the current one: its name is written to current_context of the
+configuration file, whose other lines stay as they are. - leaves every context.`,
 		Example:           "  outboxctl config use-context staging\n  outboxctl config use-context -",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteContexts(app)),
 		RunE: func(_ *cobra.Command, args []string) error {

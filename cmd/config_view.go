@@ -23,14 +23,16 @@ func newConfigViewCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "view",
 		Short: "Show every setting with its value and its origin, secrets hidden",
-		Long: `Show every setting with its value and where that value comes from: a flag, an environment variable, the
-configuration file, the running dev stack, the catalogue in use (for the names of topics) or the default. Passwords are hidden.
+		Long: `Show every setting with its value and where that value comes from: a flag, an
+environment variable, the configuration file, the running dev stack, the catalogue in use (for the
+names of topics) or the default. Passwords are hidden.
 
 Values that cannot be read are shown too; the command then lists every problem and exits with 2.`,
 		Example: "  outboxctl config view\n  outboxctl config view -o json | jq '.[] | select(.origin != \"default\")'",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runConfigView(cmd.Context(), app, output) },
 	}
-	// The flags of the other commands are accepted here, so that a whole command line can be tried out.
+	// The flags of the other commands are accepted here, so that a whole command line can be tried
+	// out.
 	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev, cli.GroupUI} {
 		cli.AddConfigFlags(cmd, group)
 	}
@@ -38,7 +40,8 @@ Values that cannot be read are shown too; the command then lists every problem a
 	return cmd
 }
 
-// lookTimeout bounds the look at the recorded catalogue: the settings are shown without the database, too.
+// lookTimeout bounds the look at the recorded catalogue: the settings are shown without the
+// database, too.
 const lookTimeout = 2 * time.Second
 
 func runConfigView(ctx context.Context, app *cli.App, output cli.Output) error {

@@ -41,33 +41,39 @@ func newConsumeCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "consume --consumer NAME (--http URL | --exec CMD)",
 		Short: "Hand events to a worker in any language, or run the example consumer",
-		Long: `Receive events and hand each to a worker of yours, in any language, behind a guard in Redis that turns duplicates away. It
-receives from the subscriptions of the catalogue's topics, or of those in --topic, or of those that the types in --type have;
---subscription names another one.
+		Long: `Receive events and hand each to a worker of yours, in any language, behind a guard in
+Redis that turns duplicates away. It receives from the subscriptions of the catalogue's topics, or
+of those in --topic, or of those that the types in --type have; --subscription names another one.
 
---http posts the message's bytes to a URL, with the headers of a CloudEvent, the event's own as outbox-NAME, its trace, and its
-id as Idempotency-Key. An answer of 2xx means done, 400 and 422 that no retry helps, anything else that the event should come
-again: after the time in Retry-After, or with a growing pause. --exec runs a command of the shell for each event, with the
-message's bytes as its input and OUTBOX_EVENT_ID, OUTBOX_EVENT_TYPE and more in its environment. Exit code 0 means done, 65
-that no retry helps, any other that the event should come again. --type takes only these types; others are acknowledged.
+--http posts the message's bytes to a URL, with the headers of a CloudEvent, the event's own as
+outbox-NAME, its trace, and its id as Idempotency-Key. An answer of 2xx means done, 400 and 422 that
+no retry helps, anything else that the event should come again: after the time in Retry-After, or
+with a growing pause. --exec runs a command of the shell for each event, with the message's bytes as
+its input and OUTBOX_EVENT_ID, OUTBOX_EVENT_TYPE and more in its environment. Exit code 0 means
+done, 65 that no retry helps, any other that the event should come again. --type takes only these
+types; others are acknowledged.
 
-An event comes at least once, seldom twice, and never without the guard's answer. For exactly one effect, ask inside your
-own transaction, as a statement of its own: SELECT outbox_first_time('NAME', event_id), and skip when it is false.
+An event comes at least once, seldom twice, and never without the guard's answer. For exactly one
+effect, ask inside your own transaction, as a statement of its own: SELECT outbox_first_time('NAME',
+event_id), and skip when it is false.
 
---example writes a row into notifications for each license_status_changed: a pending license is a notice to the
-administrators, a verified or rejected one a notice to its store. An inbox row in the effect's own transaction makes it one,
-even when Redis has forgotten.
+--example writes a row into notifications for each license_status_changed: a pending license is a
+notice to the administrators, a verified or rejected one a notice to its store. An inbox row in the
+effect's own transaction makes it one, even when Redis has forgotten.
 
-Handlers that fail release the event and are tried again; malformed messages, and those that keep failing, end in the
-subscription's dead-letter topic. On a subscription that keeps order, later events of an ordering key wait until the failed one
-succeeds or is given up. With a database, failures are recorded there: see outboxctl consumer failures. While Redis, or the example's database, is away nothing is received.
+Handlers that fail release the event and are tried again; malformed messages, and those that keep
+failing, end in the subscription's dead-letter topic. On a subscription that keeps order, later
+events of an ordering key wait until the failed one succeeds or is given up. With a database,
+failures are recorded there: see outboxctl consumer failures. While Redis, or the example's
+database, is away nothing is received.
 
-A subscription hands each message to one of its workers. Workers that share the load share --consumer and --subscription;
-a consumer that should see every event needs a name and a subscription of its own, which outboxctl topic ensure
---subscription creates. --count and --idle-exit end the process with 0, whichever comes first.
+A subscription hands each message to one of its workers. Workers that share the load share
+--consumer and --subscription; a consumer that should see every event needs a name and a
+subscription of its own, which outboxctl topic ensure --subscription creates. --count and
+--idle-exit end the process with 0, whichever comes first.
 
-SIGTERM or Ctrl-C waits for the handlers under way; a second signal ends the process at once. A worker of your own imports
-the package consume; examples/notifications is this one, to copy.`,
+SIGTERM or Ctrl-C waits for the handlers under way; a second signal ends the process at once. A
+worker of your own imports the package consume; examples/notifications is this one, to copy.`,
 		Example: `  outboxctl consume --consumer mailer --http http://127.0.0.1:8000/events --type order.ready
   outboxctl consume --consumer mailer --exec 'python3 worker.py'
   outboxctl consume --example

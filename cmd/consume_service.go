@@ -111,8 +111,8 @@ func (s *consumeService) openSource(ctx context.Context, opts *consumeOptions) (
 // subscription names all of them.
 func (s *consumeService) subscription() string { return strings.Join(s.subscriptions, ",") }
 
-// openRecords returns the database that failures are recorded in, if there is one: the example's, or a small pool that
-// connects when it is needed.
+// openRecords returns the database that failures are recorded in, if there is one: the example's,
+// or a small pool that connects when it is needed.
 func (s *consumeService) openRecords(ctx context.Context, app *cli.App, pool *pgxpool.Pool) (consume.DB, error) {
 	switch {
 	case pool != nil:
@@ -160,7 +160,8 @@ SELECT i.consumer, i.event_id, n.id, n.type, n.audience, n.store_id, n.license_i
   FROM inbox_events AS i, notifications AS n
  WHERE false`
 
-// openExample opens the example's database, creates its own table and looks for the others. Other consumers have none: the pool is nil.
+// openExample opens the example's database, creates its own table and looks for the others. Other
+// consumers have none: the pool is nil.
 func (s *consumeService) openExample(ctx context.Context, opts *consumeOptions) (*pgxpool.Pool, error) {
 	if !opts.example {
 		return nil, nil
@@ -184,8 +185,8 @@ func hit(point string) func(uuid.UUID) {
 	return func(uuid.UUID) { failpoint.Hit(point) }
 }
 
-// openGuard builds the guard and looks at its server. One that is away is waited for later; one that cannot be used is
-// an error now.
+// openGuard builds the guard and looks at its server. One that is away is waited for later; one
+// that cannot be used is an error now.
 func (s *consumeService) openGuard(ctx context.Context, app *cli.App, name string) (*consume.Guard, error) {
 	rdb, err := app.Redis()
 	if err != nil {

@@ -26,9 +26,11 @@ func newConsumerListCmd(app *cli.App) *cobra.Command {
 	return listing(app, &cobra.Command{
 		Use:   "list",
 		Short: "Show the consumers: subscription, rate, lag and what fails",
-		Long: `Show every consumer that runs with the outbox's database, or has failures recorded there: where it receives from, how many
-workers it has, how many events a second they handle, the age of the oldest event they handled in the last seconds (lag), how
-many messages wait at the broker (NATS, Kafka and RabbitMQ tell; Pub/Sub does not), and how many events fail or were given up. Consumers that only announced themselves in Redis are listed by name.`,
+		Long: `Show every consumer that runs with the outbox's database, or has failures recorded
+there: where it receives from, how many workers it has, how many events a second they handle, the
+age of the oldest event they handled in the last seconds (lag), how many messages wait at the broker
+(NATS, Kafka and RabbitMQ tell; Pub/Sub does not), and how many events fail or were given up.
+Consumers that only announced themselves in Redis are listed by name.`,
 		Example: "  outboxctl consumer list\n  outboxctl consumer list --watch\n  outboxctl consumer list -o json | jq -r '.[] | select(.failing > 0).consumer'",
 	}, true, consumerView(), boxed(app, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Consumer, error) {
 		list, err := consumers.List(ctx, &box.Outbox)
@@ -42,7 +44,8 @@ many messages wait at the broker (NATS, Kafka and RabbitMQ tell; Pub/Sub does no
 	}))
 }
 
-// backlog asks the command's broker how many messages wait for a subscription. Who looks at consumers need not know the broker.
+// backlog asks the command's broker how many messages wait for a subscription. Who looks at
+// consumers need not know the broker.
 func backlog(app *cli.App) func(ctx context.Context, subscription string) (int64, error) {
 	return func(ctx context.Context, subscription string) (int64, error) {
 		cfg, err := app.Config()
@@ -106,8 +109,9 @@ func newConsumerFailuresCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "failures [NAME]",
 		Short: "Show the events that consumers fail to handle",
-		Long: `Show the events whose handlers failed, of all consumers or of one: attempts, the last error, since when, and whether they are
-tried again (failing) or not (gave_up). What succeeds after all is no longer listed. Newest events first.`,
+		Long: `Show the events whose handlers failed, of all consumers or of one: attempts, the last
+error, since when, and whether they are tried again (failing) or not (gave_up). What succeeds after
+all is no longer listed. Newest events first.`,
 		Example: `  outboxctl consumer failures
   outboxctl consumer failures mailer --state gave_up
   outboxctl consumer failures mailer --type order.ready -o json`,

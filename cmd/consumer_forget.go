@@ -21,12 +21,13 @@ func newConsumerForgetCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget EVENT_ID --consumer NAME --note TEXT",
 		Short: "Let a consumer process an event again",
-		Long: `Delete what Redis remembers about one event and consumer, so that the event is processed again when it is delivered the
-next time. A consumer that keeps an inbox, as the example does, still turns the event away: --inbox removes that row too.
-A failure that is recorded of it is removed as well. EVENT_ID may also be a dead letter's id.
+		Long: `Delete what Redis remembers about one event and consumer, so that the event is
+processed again when it is delivered the next time. A consumer that keeps an inbox, as the example
+does, still turns the event away: --inbox removes that row too. A failure that is recorded of it is
+removed as well. EVENT_ID may also be a dead letter's id.
 
-This publishes nothing: outboxctl event republish sends the event again. The audit row is committed before the key is
-deleted, and a deletion that did not happen gets an audit row of its own.`,
+This publishes nothing: outboxctl event republish sends the event again. The audit row is committed
+before the key is deleted, and a deletion that did not happen gets an audit row of its own.`,
 		Example: `  outboxctl consumer forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --note "notice was lost" --dry-run
   outboxctl consumer forget 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance --inbox --note "TICKET-7" --yes`,
 		Args:              cobra.ExactArgs(1),

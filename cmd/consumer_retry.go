@@ -19,9 +19,10 @@ func newConsumerRetryCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry NAME [ID... | -]",
 		Short: "Let a consumer try events again that it failed to handle",
-		Long: `Publish a copy of events that a consumer failed to handle, and let it try them as often as before. The topic's other consumers
-get the copies too and skip what they have handled, because they remember it. Specify ids (- reads them from standard input) or
-filters; without either, everything that the consumer gave up is tried again.`,
+		Long: `Publish a copy of events that a consumer failed to handle, and let it try them as
+often as before. The topic's other consumers get the copies too and skip what they have handled,
+because they remember it. Specify ids (- reads them from standard input) or filters; without either,
+everything that the consumer gave up is tried again.`,
 		Example: `  outboxctl consumer retry mailer --dry-run
   outboxctl consumer retry mailer 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --yes
   outboxctl consumer retry mailer --type order.ready --rate 100/s --yes --note 'template fixed'`,

@@ -16,9 +16,10 @@ func newConsumerShowCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show EVENT_ID",
 		Short: "Show which consumers have processed an event",
-		Long: `Show, for each consumer, what Redis knows about an event (unknown, processing or processed) and, where the database is
-configured, when its effect was committed. Without --consumer, all consumers are shown that have announced themselves in
-Redis or written an inbox row. EVENT_ID may also be a dead letter's id if there is a database to look it up in.`,
+		Long: `Show, for each consumer, what Redis knows about an event (unknown, processing or
+processed) and, where the database is configured, when its effect was committed. Without --consumer,
+all consumers are shown that have announced themselves in Redis or written an inbox row. EVENT_ID
+may also be a dead letter's id if there is a database to look it up in.`,
 		Example: `  outboxctl consumer show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d
   outboxctl consumer show 019a8b5e-3c1a-7c44-9d0e-0f2f5a6b7c8d --consumer compliance -o json`,
 		Args:              cobra.ExactArgs(1),

@@ -16,7 +16,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// stateStyle is the colour of what has a state: what is done, what is going wrong, and what needs no look.
+// stateStyle is the colour of what has a state: what is done, what is going wrong, and what needs
+// no look.
 func stateStyle(state string) cli.Style {
 	switch state {
 	case outbox.StatusPublished, dlq.StateReplayed, dlq.PlanDone:

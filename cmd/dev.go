@@ -56,20 +56,24 @@ func newDevCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run PostgreSQL, Redis and a Pub/Sub fake on this machine, ready to use",
-		Long: `Start a private PostgreSQL (from the installed programs, or downloaded where there are none), Redis (redis-server, or one inside this process) and a
-Pub/Sub fake, migrate the database, create topics and subscriptions, and run the publisher, the example consumer and the web
-page (outboxctl ui) against them. Every other outboxctl command on this machine finds the stack by itself while it runs; with --state-dir only
-those do for which OUTBOXCTL_STATE_DIR names the same folder.
+		Long: `Start a private PostgreSQL (from the installed programs, or downloaded where there
+are none), Redis (redis-server, or one inside this process) and a Pub/Sub fake, migrate the
+database, create topics and subscriptions, and run the publisher, the example consumer and the web
+page (outboxctl ui) against them. Every other outboxctl command on this machine finds the stack by
+itself while it runs; with --state-dir only those do for which OUTBOXCTL_STATE_DIR names the same
+folder.
 
-With --catalogue FILE the database records that catalogue, for events of your own. The traffic of --demo is that of a market
-place, whose types are the built-in ones.
+With --catalogue FILE the database records that catalogue, for events of your own. The traffic of
+--demo is that of a market place, whose types are the built-in ones.
 
-With --broker NAME events go to the server of that kind that is configured (nats.url and so on; the environment and the file are read for it),
-with --http and --exec to a service or a command of yours. The rest is the same.
+With --broker NAME events go to the server of that kind that is configured (nats.url and so on; the
+environment and the file are read for it), with --http and --exec to a service or a command of
+yours. The rest is the same.
 
-The connection settings, with the servers' random passwords, go to standard output as lines for a shell, or as JSON or YAML
-with -o. A terminal then shows how the events are doing, and the logs go to dev.log in the state folder; --logs shows them
-instead. Ctrl-C stops everything; the database keeps its rows for the next start, unless that one says --reset.`,
+The connection settings, with the servers' random passwords, go to standard output as lines for a
+shell, or as JSON or YAML with -o. A terminal then shows how the events are doing, and the logs go
+to dev.log in the state folder; --logs shows them instead. Ctrl-C stops everything; the database
+keeps its rows for the next start, unless that one says --reset.`,
 		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --catalogue doorito.yaml --http 'http://127.0.0.1:8000/outbox/{event_type}'\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDev(cmd.Context(), opts) },
 	}
@@ -223,7 +227,8 @@ func writeExports(w io.Writer, info devstate.Info) error {
 	return err
 }
 
-// resetState deletes the servers' folders. The caller holds the lock, so no other process is using them.
+// resetState deletes the servers' folders. The caller holds the lock, so no other process is using
+// them.
 func resetState(ctx context.Context, opts *devOptions, dir string) error {
 	kept := devstack.StateOf(dir)
 	if len(kept) == 0 {

@@ -24,8 +24,8 @@ const (
 	devServerGrace = time.Second
 )
 
-// A devComponent runs beside the servers until its context ends. It has an App of its own, whose configuration points at the
-// stack.
+// A devComponent runs beside the servers until its context ends. It has an App of its own, whose
+// configuration points at the stack.
 type devComponent struct {
 	name string
 	run  func(ctx context.Context, app *cli.App) error
@@ -59,7 +59,8 @@ func runComponents(ctx context.Context, opts *devOptions, info devstate.Info, se
 	}
 	err := runBesideServers(ctx, opts, info, servers)
 	if err != nil {
-		// A component that loses its server fails before the server's process has ended: name the cause, not the symptom.
+		// A component that loses its server fails before the server's process has ended: name the
+		// cause, not the symptom.
 		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), devServerGrace)
 		defer cancel()
 		if ended := servers.Watch(settling); ended != nil {
@@ -70,7 +71,8 @@ func runComponents(ctx context.Context, opts *devOptions, info devstate.Info, se
 	return err
 }
 
-// runBesideServers runs the components, and on a terminal the view of them, until one fails or the context ends.
+// runBesideServers runs the components, and on a terminal the view of them, until one fails or the
+// context ends.
 func runBesideServers(ctx context.Context, opts *devOptions, info devstate.Info, servers *devstack.Stack) error {
 	components := devComponents(opts)
 	if opts.live() {
@@ -97,7 +99,8 @@ func runBesideServers(ctx context.Context, opts *devOptions, info devstate.Info,
 	return group.Wait()
 }
 
-// onStack is the App that the same command line would have if the environment named the stack's servers.
+// onStack is the App that the same command line would have if the environment named the stack's
+// servers.
 func onStack(a *cli.App, info devstate.Info) *cli.App {
 	env := map[string]string{}
 	for _, name := range serverVariables() {
@@ -136,7 +139,8 @@ func serverVariables() []string {
 	return names
 }
 
-// warnShadowed warns when other commands will not use the stack: it stands behind everything that is configured.
+// warnShadowed warns when other commands will not use the stack: it stands behind everything that
+// is configured.
 func warnShadowed(app *cli.App) {
 	for _, name := range serverVariables() {
 		if app.Env(name) != "" {
@@ -145,8 +149,8 @@ func warnShadowed(app *cli.App) {
 	}
 }
 
-// freeAddr is where something of the stack answers: always the same place unless that is taken. Of stacks with folders of
-// their own several may start at the same time, and see the same place free.
+// freeAddr is where something of the stack answers: always the same place unless that is taken. Of
+// stacks with folders of their own several may start at the same time, and see the same place free.
 func freeAddr(a *cli.App, usual string) string {
 	if a.Origin("dev.state_dir") != cli.OriginDefault {
 		usual = "127.0.0.1:0"

@@ -36,14 +36,17 @@ func newDLQEditCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit ID",
 		Short: "Correct the payload of a dead event and send it",
-		Long: `Correct what an event carries and send it. The payload opens in $VISUAL or $EDITOR; what you write is checked against the
-catalogue, shown as a difference and, when you agree, emitted as a new event that names the old one in its header
-corrects. The old event's dead letter is discarded. All of that is one transaction with one audit row.
+		Long: `Correct what an event carries and send it. The payload opens in $VISUAL or $EDITOR;
+what you write is checked against the catalogue, shown as a difference and, when you agree, emitted
+as a new event that names the old one in its header corrects. The old event's dead letter is
+discarded. All of that is one transaction with one audit row.
 
-The new event has the old one's place in its ordering key: what waits behind the old one is published after the new one is
-published. A dead letter is corrected once; a second operator is told by which event.
+The new event has the old one's place in its ordering key: what waits behind the old one is
+published after the new one is published. A dead letter is corrected once; a second operator is told
+by which event.
 
-A payload that is left as it was, and an editor that fails, change nothing. Without a terminal give the payload with --data.`,
+A payload that is left as it was, and an editor that fails, change nothing. Without a terminal give
+the payload with --data.`,
 		Example: `  outboxctl dlq edit 01890a5d-ac96-774b-bcce-b302099a8057 --note 'amount was a text'
   outboxctl dlq show $ID --payload raw -o json --jq '.payload.data | .amountCents = 1850' | outboxctl dlq edit $ID --data - --yes
   outboxctl dlq edit 01890a5d --data @payload.json --dry-run`,
@@ -145,8 +148,8 @@ func indented(data []byte) string {
 	return text.String()
 }
 
-// indentedLike is indented, with the keys sorted where those of another payload are, as jq writes them: else all lines
-// would differ.
+// indentedLike is indented, with the keys sorted where those of another payload are, as jq writes
+// them: else all lines would differ.
 func indentedLike(data, other []byte) string {
 	if sorted := indentedSorted(data); sorted != "" && indentedSorted(other) == indented(other) {
 		return sorted
@@ -171,8 +174,9 @@ func indentedSorted(data []byte) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// fromEditor lets a person write the payload until it is valid or they leave it as it is. The file has a folder of its
-// own, which other users cannot read and which is gone afterwards, with what the editor left beside it: it holds a payload.
+// fromEditor lets a person write the payload until it is valid or they leave it as it is. The file
+// has a folder of its own, which other users cannot read and which is gone afterwards, with what
+// the editor left beside it: it holds a payload.
 func (o *dlqEditOptions) fromEditor(ctx context.Context, edit *dlq.Editing) ([]byte, error) {
 	// A terminal that is closed in the meantime would end the process before it can remove the folder.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
@@ -188,7 +192,8 @@ func (o *dlqEditOptions) fromEditor(ctx context.Context, edit *dlq.Editing) ([]b
 	return []byte(text), err
 }
 
-// write opens the file in the editor, again with what is wrong at the top, until it is valid or left as it was.
+// write opens the file in the editor, again with what is wrong at the top, until it is valid or
+// left as it was.
 func (o *dlqEditOptions) write(ctx context.Context, edit *dlq.Editing, name string) (text string, err error) {
 	var problem error
 	for text = indented(edit.Data) + "\n"; ; {

@@ -17,9 +17,9 @@ func newDLQExportCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [ID... | -]",
 		Short: "Write dead letters as JSON lines that emit can read back after editing",
-		Long: `Write dead letters as JSON lines, one event each, in the form outboxctl emit --stdin reads. Correct the lines and emit
-them: the corrected event is a new event that names the old one in its header corrects. Emitting a file twice
-makes no second event. Then discard the old dead letters.
+		Long: `Write dead letters as JSON lines, one event each, in the form outboxctl emit --stdin
+reads. Correct the lines and emit them: the corrected event is a new event that names the old one in
+its header corrects. Emitting a file twice makes no second event. Then discard the old dead letters.
 
 Without ids or filters every open dead letter is exported, oldest first.`,
 		Example: `  outboxctl dlq export --reason invalid_payload --until 2026-03-02T10:00:00Z > events.jsonl

@@ -32,14 +32,16 @@ func newDLQListCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters, newest first, or group them by cause",
-		Long: `List dead letters, newest first. Without --state only open ones are shown: those that have been neither replayed nor discarded.
+		Long: `List dead letters, newest first. Without --state only open ones are shown: those that
+have been neither replayed nor discarded.
 
---group-by fingerprint shows the causes behind many dead letters: the fingerprint is the error with ids, numbers, times
-and quoted values taken out of it.
+--group-by fingerprint shows the causes behind many dead letters: the fingerprint is the error with
+ids, numbers, times and quoted values taken out of it.
 
-The list is given in pages of --limit rows; the command for the next page, or for all groups, is printed on standard
-error. Every filter but --error-like is answered from an index of the open dead letters. A search for text in errors
-looks at five thousand rows at most at a time, so it never keeps the database busy for long.`,
+The list is given in pages of --limit rows; the command for the next page, or for all groups, is
+printed on standard error. Every filter but --error-like is answered from an index of the open dead
+letters. A search for text in errors looks at five thousand rows at most at a time, so it never
+keeps the database busy for long.`,
 		Example: `  outboxctl dlq list
   outboxctl dlq list --group-by fingerprint
   outboxctl dlq list --reason max_attempts --since 2h --error-like 'deadline*exceeded'
@@ -121,7 +123,8 @@ func dlqView(ctx context.Context, o *dlq.Outbox) cli.View[dlq.Entry] {
 	}
 }
 
-// shortIDs tells a table how much of its ids it must show. Whole ids are shown when the database does not tell.
+// shortIDs tells a table how much of its ids it must show. Whole ids are shown when the database
+// does not tell.
 func shortIDs(ctx context.Context, o *dlq.Outbox) func([]string) int {
 	return func(ids []string) int {
 		length, err := o.ShortIDs(ctx, ids)

@@ -13,9 +13,10 @@ func newDLQShowCmd(app *cli.App) *cobra.Command {
 	return detailing(app, &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one dead letter with everything needed to decide about it",
-		Long: `Show a dead letter: the failure, what has happened to the event so far and who did it, the event's row as it is now,
-the events of the same aggregate around it, and what each consumer remembers of it. ID is the dead letter's or the
-event's; an event with several deaths shows the newest open one.
+		Long: `Show a dead letter: the failure, what has happened to the event so far and who did
+it, the event's row as it is now, the events of the same aggregate around it, and what each consumer
+remembers of it. ID is the dead letter's or the event's; an event with several deaths shows the
+newest open one.
 
 The payload is shown only with --payload.`,
 		Example:           "  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",

@@ -28,11 +28,12 @@ func newDoctorCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Examine database, schema, broker, Redis and publishers, each finding with its remedy",
-		Long: `Examine what the outbox depends on: the server and its settings, schema and enum against this binary, indexes, vacuum and
-sessions that pin xmin, leases, publishers, topics and subscriptions, Redis, and variables left set.
+		Long: `Examine what the outbox depends on: the server and its settings, schema and enum
+against this binary, indexes, vacuum and sessions that pin xmin, leases, publishers, topics and
+subscriptions, Redis, and variables left set.
 
-Nothing is changed. The exit code is 1 when something fails, otherwise 0; --strict counts warnings as failures. With several
-contexts (--context a,b or all) each finding has its context.`,
+Nothing is changed. The exit code is 1 when something fails, otherwise 0; --strict counts warnings
+as failures. With several contexts (--context a,b or all) each finding has its context.`,
 		Example: "  outboxctl doctor\n  outboxctl doctor -o json | jq '.[] | select(.level != \"ok\")'",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), opts) },
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
-// effectOf is what a command does to the servers, and the one place that knows it: what writes is refused in a read-only context
-// before it opens anything. A command with --dry-run writes unless that is given; one that is not listed as looking counts as
-// one that writes.
+// effectOf is what a command does to the servers, and the one place that knows it: what writes is
+// refused in a read-only context before it opens anything. A command with --dry-run writes unless
+// that is given; one that is not listed as looking counts as one that writes.
 func effectOf(cmd *cobra.Command) cli.Effect {
 	path := pathOf(cmd)
 	switch {
@@ -34,8 +34,9 @@ func pathOf(cmd *cobra.Command) string {
 	return path
 }
 
-// looking lists the commands that change nothing on the servers. init writes files; dev has servers of its own, and leaves every
-// context; ui, which writes only on request, offers no changes in a read-only context.
+// looking lists the commands that change nothing on the servers. init writes files; dev has servers
+// of its own, and leaves every context; ui, which writes only on request, offers no changes in a
+// read-only context.
 func looking() []string {
 	return []string{
 		"", "__complete", "__completeNoDesc", "completion", "completion bash", "completion fish", "completion zsh",

@@ -47,16 +47,19 @@ func newEmitCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "emit",
 		Short: "Write events to the outbox: one by flags, many as JSON lines",
-		Long: `Write events to the outbox. Every event is checked against the registry before anything is sent, by the same rules
-as in the Go package and the SQL functions; what is written is printed, by default its id.
+		Long: `Write events to the outbox. Every event is checked against the registry before
+anything is sent, by the same rules as in the Go package and the SQL functions; what is written is
+printed, by default its id.
 
-One event is described by flags. With --stdin, each line of standard input is an event as a JSON object with the
-names type, aggregateId, data and, where needed, aggregateType, dedupeKey, tenantId, namespace, headers,
-occurredAt, actor, orderingKey, byAggregate, deliverAt. Lines are written in transactions of --tx-size events, or all in one with --atomic; ids are
-printed once they are committed. A feed that falls silent is committed after two seconds.
+One event is described by flags. With --stdin, each line of standard input is an event as a JSON
+object with the names type, aggregateId, data and, where needed, aggregateType, dedupeKey, tenantId,
+namespace, headers, occurredAt, actor, orderingKey, byAggregate, deliverAt. Lines are written in
+transactions of --tx-size events, or all in one with --atomic; ids are printed once they are
+committed. A feed that falls silent is committed after two seconds.
 
-A bad line is named with its number and its fields, and no line of its transaction is written. The exit code is then
-2, or 5 when earlier transactions are committed; the summary says at which line to continue.`,
+A bad line is named with its number and its fields, and no line of its transaction is written. The
+exit code is then 2, or 5 when earlier transactions are committed; the summary says at which line to
+continue.`,
 		Example: `  outboxctl emit --type license_status_changed --aggregate-id $LICENSE \
     --data '{"licenseId":"'$LICENSE'","storeId":"'$STORE'","status":"verified"}' --dedupe-key verified/$LICENSE
   outboxctl emit --type media_uploaded --aggregate-id $MEDIA --data @media.json --header traceparent=$TRACEPARENT
@@ -115,7 +118,8 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 		}
 		params.Event = &event
 	}
-	// A bad event is an error before a connection is made; of a stream only a dry run is checked as a whole.
+	// A bad event is an error before a connection is made; of a stream only a dry run is checked as
+	// a whole.
 	if opts.dryRun || !opts.stdin {
 		if err := opts.checkEvents(ctx, params); err != nil || opts.dryRun {
 			return err
@@ -208,7 +212,8 @@ type oneEvent struct {
 func (o oneEvent) Write(e outbox.Emitted) error { return cli.WriteObject(o.app, o.output, e, nil) }
 func (o oneEvent) Close() error                 { return nil }
 
-// summarise prints how many events were written or, after an error, where a stream can be taken up again.
+// summarise prints how many events were written or, after an error, where a stream can be taken up
+// again.
 func (o *emitOptions) summarise(ctx context.Context, r outbox.EmitResult, err error, took time.Duration) {
 	events := words.Counted(int64(r.Events), "event")
 	word := "stopped"
@@ -333,7 +338,8 @@ func (o *emitOptions) event() (emit.Event, error) {
 	return p, err
 }
 
-// readData reads what --data names: a file after @, standard input for -, otherwise the text itself.
+// readData reads what --data names: a file after @, standard input for -, otherwise the text
+// itself.
 func readData(app *cli.App, text string) ([]byte, error) {
 	switch {
 	case text == "-":

@@ -15,16 +15,18 @@ func newEraseCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "erase [EVENT... | -]",
 		Short: "Remove what events carry, for good",
-		Long: `Remove payload and headers of published and dead events, the copies in their dead letters, and the error messages, which may
-quote them. The rows stay, with ids, types, times, keys and the audit. It cannot be undone: an erased event is not replayed,
-republished or corrected.
+		Long: `Remove payload and headers of published and dead events, the copies in their dead
+letters, and the error messages, which may quote them. The rows stay, with ids, types, times, keys
+and the audit. It cannot be undone: an erased event is not replayed, republished or corrected.
 
-Specify ids (an event's or a dead letter's; - reads them from standard input), an aggregate, or a tenant. An event that waits to be
-published is left alone unless --discard is given: then it is never published, and what waits behind it in its ordering key
-goes on. One that is being published is left alone: try again.
+Specify ids (an event's or a dead letter's; - reads them from standard input), an aggregate, or a
+tenant. An event that waits to be published is left alone unless --discard is given: then it is
+never published, and what waits behind it in its ordering key goes on. One that is being published
+is left alone: try again.
 
-Erase does not reach messages that the broker or a consumer has, backups, replicas, PostgreSQL's logs (WAL) and, on disk,
-old versions of the rows until VACUUM FULL outbox_events, outbox_dlq. Keys and aggregate ids stay: do not put personal data there.`,
+Erase does not reach messages that the broker or a consumer has, backups, replicas, PostgreSQL's
+logs (WAL) and, on disk, old versions of the rows until VACUUM FULL outbox_events, outbox_dlq. Keys
+and aggregate ids stay: do not put personal data there.`,
 		Example: `  outboxctl erase 01890a5d-ac96-774b-bcce-b302099a8057 --note 'request 4711'
   outboxctl erase --aggregate license/11111111-1111-7111-8111-111111111111 --dry-run
   outboxctl erase --tenant 22222222-2222-7222-8222-222222222222 --discard --yes --note 'contract ended'`,

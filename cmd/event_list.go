@@ -26,10 +26,12 @@ func newEventListCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List events, newest first",
-		Long: `List events, newest first: all of them by the time they were made, published ones by the time they were published,
-dead ones by the time they died, waiting ones by their turn (the last in the queue first).
+		Long: `List events, newest first: all of them by the time they were made, published ones by
+the time they were published, dead ones by the time they died, waiting ones by their turn (the last
+in the queue first).
 
-What has no index is looked for in short steps of at most five thousand rows: pressing Ctrl-C is always safe.`,
+What has no index is looked for in short steps of at most five thousand rows: pressing Ctrl-C is
+always safe.`,
 		Example: `  outboxctl event list --status pending
   outboxctl event list --aggregate vendor_order/01890a5d-ac96-774b-bcce-b302099a8057
   outboxctl event list --type order_created --since 1h -o json`,

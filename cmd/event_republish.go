@@ -13,11 +13,12 @@ func newEventRepublishCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "republish [ID... | -]",
 		Short: "Publish published events once more, for a consumer that came later",
-		Long: `Queue events that were published already, so that they are published once more. Every consumer of their topic gets
-them again; a consumer that remembers them skips them.
+		Long: `Queue events that were published already, so that they are published once more. Every
+consumer of their topic gets them again; a consumer that remembers them skips them.
 
-Specify ids (- reads them from standard input) or filters. --since and --until limit the time of publication. A set chosen by filters ends when the command starts, and an event that has been published again since it
-was chosen is left alone, so no event of the set is republished twice.`,
+Specify ids (- reads them from standard input) or filters. --since and --until limit the time of
+publication. A set chosen by filters ends when the command starts, and an event that has been
+published again since it was chosen is left alone, so no event of the set is republished twice.`,
 		Example: `  outboxctl event republish --type order_created --since 7d --dry-run
   outboxctl event republish --type order_created --since 7d --rate 100/s --yes --note 'new search index'
   outboxctl event republish --topic domain --since 2026-03-01T12:00:00Z --note 'its subscription was replaced'`,

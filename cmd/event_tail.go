@@ -21,8 +21,9 @@ func newEventTailCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Show new events as they are committed",
-		Long: `Show new events as they are committed, until Ctrl-C: one line for each, with its state at that moment. Events that are
-older than ten seconds when their transaction commits are seen only while they wait.`,
+		Long: `Show new events as they are committed, until Ctrl-C: one line for each, with its
+state at that moment. Events that are older than ten seconds when their transaction commits are seen
+only while they wait.`,
 		Example: "  outboxctl event tail\n  outboxctl event tail --type order_created -o jsonl",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkFilter(app, &filter); err != nil {
@@ -57,7 +58,8 @@ older than ten seconds when their transaction commits are seen only while they w
 	return cmd
 }
 
-// tailEvents prints each event as it comes. A terminal gets lines of one shape, since a table has to know all of its rows.
+// tailEvents prints each event as it comes. A terminal gets lines of one shape, since a table has
+// to know all of its rows.
 func tailEvents(ctx context.Context, app *cli.App, o *dlq.Outbox, params outbox.TailEventsParams, output cli.Output) error {
 	plain := *app
 	plain.OutTTY = false

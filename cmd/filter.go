@@ -14,7 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// addFilterFlags gives a command the filters of a query, except some. what happened to the rows at the times of --since and
+// addFilterFlags gives a command the filters of a query, except some. what happened to the rows at
+// the times of --since and
 // --until.
 func addFilterFlags(cmd *cobra.Command, q *outbox.Query, what string, except ...string) {
 	flags := cmd.Flags()
@@ -43,8 +44,8 @@ func checkFilter(app *cli.App, q *outbox.Query) error {
 	return err
 }
 
-// filterBy reads the filter flags by the database's clock, which is the one that rows are stamped with, and names the values
-// that are likely misspelt.
+// filterBy reads the filter flags by the database's clock, which is the one that rows are stamped
+// with, and names the values that are likely misspelt.
 func filterBy(ctx context.Context, app *cli.App, box *dlq.Outbox, q *outbox.Query) (outbox.Filter, error) {
 	now, err := box.Now(ctx)
 	if err != nil {

@@ -90,6 +90,6 @@ outboxctl check has the codes of a Nagios plugin instead:
   %-4d ok
   %-4d warning
   %-4d critical
-  %-4d unknown: the probe itself failed`, check.OK, check.Warning, check.Critical, checkUnknown)
+  %-4d unknown: the probe itself failed`, check.OK, check.Warning, check.Critical, check.Unknown)
 	return b.String()
 }

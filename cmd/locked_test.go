@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/check"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -65,7 +66,7 @@ func TestALockedTableNamesWhoHoldsIt(t *testing.T) {
 				require.Contains(t, out.String()+talk.String(), holder)
 				switch path {
 				case "check":
-					require.Equal(t, checkUnknown, code)
+					require.Equal(t, check.Unknown, code)
 					require.Regexp(t, "^OUTBOX UNKNOWN - [^\n]*session", out.String())
 				case "doctor":
 					require.Equal(t, cli.ExitFailed, code)

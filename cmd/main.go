@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -80,3 +81,10 @@ func notifySignals(parent context.Context) (ctx context.Context, caught func() s
 type signalError struct{ signal syscall.Signal }
 
 func (e signalError) Error() string { return fmt.Sprintf("stopped by %s", e.signal) }
+
+// WriteReference writes everything that is generated from the command tree below dir.
+func WriteReference(dir string) error {
+	app := cli.NewApp(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, nil)
+	app.Build = buildVersion()
+	return cli.WriteReference(dir, newRootCmd(app))
+}

@@ -51,16 +51,17 @@ func newMigrateUpCmd(app *cli.App) *cobra.Command {
 		Short: "Create or update the outbox tables",
 		Long: `Apply the migrations this database lacks, safely beside running producers and publishers.
 
-An advisory lock lets one migration run per database at a time; a second one waits and finds nothing to do. No
-statement waits for a table lock longer than --lock-timeout, so a long reader delays the migration, never the
-writers behind it. A migration that was killed is finished by running it again.
+An advisory lock lets one migration run per database at a time; a second one waits and finds nothing
+to do. No statement waits for a table lock longer than --lock-timeout, so a long reader delays the
+migration, never the writers behind it. A migration that was killed is finished by running it again.
 
-In an empty database --types text makes event types, aggregate types and aggregate ids text, for a catalogue of your own, and
-so does a catalogue file that is configured; otherwise they are PackFinderz' enums and UUIDs. A table that exists already keeps the types it has.
+In an empty database --types text makes event types, aggregate types and aggregate ids text, for a
+catalogue of your own, and so does a catalogue file that is configured; otherwise they are
+PackFinderz' enums and UUIDs. A table that exists already keeps the types it has.
 
---plan looks first, and changes nothing: whether an existing table can become the outbox (exit code 4 and the statements that
-help, if it cannot), how long that takes and what it writes, who uses the table now, and which of the waiting events would be
-published, or die and why. See docs/adoption.md.`,
+--plan looks first, and changes nothing: whether an existing table can become the outbox (exit code
+4 and the statements that help, if it cannot), how long that takes and what it writes, who uses the
+table now, and which of the waiting events would be published, or die and why. See docs/adoption.md.`,
 		Example: "  outboxctl migrate --plan\n  outboxctl migrate\n  outboxctl migrate --dry-run\n  outboxctl migrate --types text\n  outboxctl migrate --to 4 --lock-timeout 200ms",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateUp(cmd.Context(), opts) },
 	}

@@ -30,9 +30,9 @@ func newMigrateDownCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Revert the last migration, or all above a version; drops what they created",
-		Long: `Revert the last migration, or with --to every one above a version, or --all. This drops tables and columns
-together with their rows: it says which, and asks; in a production context for the context's name. Off a terminal it
-needs --yes.`,
+		Long: `Revert the last migration, or with --to every one above a version, or --all. This
+drops tables and columns together with their rows: it says which, and asks; in a production context
+for the context's name. Off a terminal it needs --yes.`,
 		Example: "  outboxctl migrate down --dry-run\n  outboxctl migrate down --to 8 --yes\n  outboxctl migrate down --all",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.toSet = cmd.Flags().Changed("to")

@@ -24,11 +24,13 @@ func newMigrateGrantsCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "grants",
 		Short: "Print the GRANT statements of the roles",
-		Long: `Print the statements that give emitter, dispatcher, operator and viewer their rights, and nothing else. The
-migrations run them by themselves when the four roles are new or unused; for any other roles you run them, as the
-owner of the tables. With flags only the roles that they name are granted to. No database is needed.
+		Long: `Print the statements that give emitter, dispatcher, operator and viewer their rights,
+and nothing else. The migrations run them by themselves when the four roles are new or unused; for
+any other roles you run them, as the owner of the tables. With flags only the roles that they name
+are granted to. No database is needed.
 
-Roles belong to the whole server: a member of one gets its rights in every database that grants to it.`,
+Roles belong to the whole server: a member of one gets its rights in every database that grants to
+it.`,
 		Example: "  outboxctl migrate grants\n  outboxctl migrate grants --emitter shop_api --viewer grafana | psql \"$DATABASE_URL\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			maps.DeleteFunc(opts.names, func(role string, _ *string) bool { return !cmd.Flags().Changed(strings.TrimPrefix(role, "outbox_")) })

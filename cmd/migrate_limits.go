@@ -24,7 +24,8 @@ func (l *migrateLimits) addFlags(cmd *cobra.Command) {
 		"how long to wait for another migration to finish")
 }
 
-// options turns the flags into the runner's options: there zero means the default, here it means not at all.
+// options turns the flags into the runner's options: there zero means the default, here it means
+// not at all.
 func (l *migrateLimits) options(app *cli.App) migrate.Options {
 	never := func(d time.Duration) time.Duration {
 		if d == 0 {

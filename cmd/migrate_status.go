@@ -25,8 +25,8 @@ func newMigrateStatusCmd(app *cli.App) *cobra.Command {
 	return listing(app, &cobra.Command{
 		Use:   "status",
 		Short: "List the migrations and whether this database has them; changes nothing",
-		Long: `List every migration known to this binary or recorded in the database: applied, pending, or unknown (recorded by
-another version of outboxctl). It only reads, and needs no lock.`,
+		Long: `List every migration known to this binary or recorded in the database: applied,
+pending, or unknown (recorded by another version of outboxctl). It only reads, and needs no lock.`,
 		Example: "  outboxctl migrate status\n  outboxctl migrate status -o json | jq '.[] | select(.state == \"pending\")'",
 	}, false, migrationView(), func(ctx context.Context, _ []string) ([]migrationEntry, error) { return migrationList(ctx, app) })
 }

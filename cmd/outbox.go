@@ -60,7 +60,8 @@ func showing[T any](app *cli.App, cmd *cobra.Command, read func(ctx context.Cont
 	return cmd
 }
 
-// listing completes a command that reads rows, and prints them in the forms of a list; with watched it has --watch.
+// listing completes a command that reads rows, and prints them in the forms of a list; with watched
+// it has --watch.
 func listing[T any](app *cli.App, cmd *cobra.Command, watched bool, view cli.View[T],
 	read func(ctx context.Context, args []string) ([]T, error)) *cobra.Command {
 	var f listFlags
@@ -100,7 +101,8 @@ type listFlags struct {
 	output cli.Output
 }
 
-// addListFlags gives a command that lists pages of rows of T its flags. after is the row that --cursor names.
+// addListFlags gives a command that lists pages of rows of T its flags. after is the row that
+// --cursor names.
 func addListFlags[T any](cmd *cobra.Command, f *listFlags, after string) {
 	cli.AddPageFlags(cmd, &f.page, after)
 	cli.AddWatchFlags(cmd, &f.watch)

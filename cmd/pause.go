@@ -30,13 +30,14 @@ func newPauseCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause --topic|--type|--tenant|--namespace VALUE",
 		Short: "Stop publishing a topic, type, tenant or namespace for a while",
-		Long: `Make all publishers leave the events of a topic, a type, a tenant or a namespace where they are. The pause is in the
-database; every publisher obeys it within a second, also one that is started later. What was claimed before is still sent.
-Events that are held back lose no attempt; in an ordering key what follows them waits too.
+		Long: `Make all publishers leave the events of a topic, a type, a tenant or a namespace
+where they are. The pause is in the database; every publisher obeys it within a second, also one
+that is started later. What was claimed before is still sent. Events that are held back lose no
+attempt; in an ordering key what follows them waits too.
 
-A pause ends with outboxctl resume, or by itself with --for. Pausing again gives it another end, or none without --for, and
-names the one it had. stats, check, why and the
-metrics show it; outboxctl pause list shows what is paused.`,
+A pause ends with outboxctl resume, or by itself with --for. Pausing again gives it another end, or
+none without --for, and names the one it had. stats, check, why and the metrics show it; outboxctl
+pause list shows what is paused.`,
 		Example: `  outboxctl pause --topic billing --for 2h --note 'consumer is migrated'
   outboxctl pause --tenant 7f2c0b60-0000-4000-8000-000000000001 --note 'asked for by support'
   outboxctl resume --topic billing`,

@@ -18,8 +18,9 @@ func newPlanRunCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run ID",
 		Short: "Run a plan, or what is left of it",
-		Long: `Run what is left of a plan: all of it when it was not started yet, the rest when its run was stopped or its process is gone. One
-process at a time runs a plan. Ctrl-C ends after the rows it is at.
+		Long: `Run what is left of a plan: all of it when it was not started yet, the rest when its
+run was stopped or its process is gone. One process at a time runs a plan. Ctrl-C ends after the
+rows it is at.
 
 --ramp, --abort-if-dead, --watch-for, --wait and --force work as in outboxctl dlq replay.`,
 		Example:           "  outboxctl plan run 01890a5d-ac96-774b-bcce-b302099a8057 --yes --rate 200/s --abort-if-dead 5%",

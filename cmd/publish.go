@@ -26,7 +26,8 @@ type publishOptions struct {
 	tenant     string
 	eventTypes []string
 
-	// several: it is one of several contexts in this process. idle is after how long its unused connections are closed.
+	// several: it is one of several contexts in this process. idle is after how long its unused
+	// connections are closed.
 	several bool
 	idle    time.Duration
 	// traces is nil where nobody wants spans.
@@ -38,26 +39,30 @@ func newPublishCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "Move committed events to the broker, a service or a command, until stopped",
-		Long: `Claim committed events, publish them and mark them published, until stopped by a signal. Any number of publishers may
-run at once: each row is leased to one of them. Only the broker's acknowledgement marks an event as published; an
-event whose publisher dies is taken over when its lease ends, so duplicates are possible and consumers must be idempotent.
+		Long: `Claim committed events, publish them and mark them published, until stopped by a
+signal. Any number of publishers may run at once: each row is leased to one of them. Only the
+broker's acknowledgement marks an event as published; an event whose publisher dies is taken over
+when its lease ends, so duplicates are possible and consumers must be idempotent.
 
-SIGTERM or Ctrl-C stops claiming, waits for what is in flight, settles it and gives back what was not sent; a second
-signal ends the process at once.
+SIGTERM or Ctrl-C stops claiming, waits for what is in flight, settles it and gives back what was
+not sent; a second signal ends the process at once.
 
-Events go to the broker that is configured (broker). --http posts each to a service instead, and --exec runs a command for
-each: no broker is needed, and what fails is a dead letter with the answer as its error.
+Events go to the broker that is configured (broker). --http posts each to a service instead, and
+--exec runs a command for each: no broker is needed, and what fails is a dead letter with the answer
+as its error.
 
-An emulator that only a variable (PUBSUB_EMULATOR_HOST) or the configuration file names is refused beside a database on
-another machine: give --emulator on the command line to use it.
+An emulator that only a variable (PUBSUB_EMULATOR_HOST) or the configuration file names is refused
+beside a database on another machine: give --emulator on the command line to use it.
 
-With several contexts (--context a,b or all) one process publishes several databases, each with its own dispatcher, leases,
-breakers, limits and metrics (label context); those with the same broker share its client. One that is away or not migrated is
-tried again and stops no other: /readyz and outbox_context_up name it. --http-addr and the log are those outside of contexts.
+With several contexts (--context a,b or all) one process publishes several databases, each with its
+own dispatcher, leases, breakers, limits and metrics (label context); those with the same broker
+share its client. One that is away or not migrated is tried again and stops no other: /readyz and
+outbox_context_up name it. --http-addr and the log are those outside of contexts.
 
-With --once it ends when nothing is left to claim. Events that wait for their next attempt, or whose topic takes nothing
-at the moment, are not waited for. The exit code is 5, with the counts, when events died, when a topic takes nothing, or when
-events stay leased because the reply to a claim was lost.`,
+With --once it ends when nothing is left to claim. Events that wait for their next attempt, or whose
+topic takes nothing at the moment, are not waited for. The exit code is 5, with the counts, when
+events died, when a topic takes nothing, or when events stay leased because the reply to a claim was
+lost.`,
 		Example: `  outboxctl publish
   outboxctl publish --once
   outboxctl publish --context all
@@ -108,8 +113,9 @@ func (opts *publishOptions) checkTypes(ctx context.Context, app *cli.App) error 
 	return nil
 }
 
-// publishMemory is what the runtime is asked to stay below. Four times what may be in flight: a row is held as it was
-// read and as it is sent, and without a limit the heap grows to twice of that before it is collected.
+// publishMemory is what the runtime is asked to stay below. Four times what may be in flight: a row
+// is held as it was read and as it is sent, and without a limit the heap grows to twice of that
+// before it is collected.
 const publishMemory = 4 * dispatch.DefaultMaxInFlightBytes
 
 // limitMemory sets publishMemory for each dispatcher, unless the operator has chosen a limit.

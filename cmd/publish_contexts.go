@@ -22,7 +22,8 @@ import (
 const (
 	// contextIdle closes connections that a quiet database of many does not use.
 	contextIdle = time.Minute
-	// contextRetryMin and contextRetryMax bound the wait before a context that could not be published is tried again.
+	// contextRetryMin and contextRetryMax bound the wait before a context that could not be
+	// published is tried again.
 	contextRetryMin, contextRetryMax = time.Second, 30 * time.Second
 )
 
@@ -39,8 +40,8 @@ type contextPublisher struct {
 	why     error
 }
 
-// publishContexts publishes several contexts side by side until ctx ends: each has a dispatcher of its own, and those with the
-// same broker share its client.
+// publishContexts publishes several contexts side by side until ctx ends: each has a dispatcher of
+// its own, and those with the same broker share its client.
 func publishContexts(ctx context.Context, opts *publishOptions, names []string) error {
 	opts.several, opts.idle = true, contextIdle
 	app := opts.app

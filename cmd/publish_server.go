@@ -20,8 +20,8 @@ type publishServer struct {
 	metrics *prometheus.Registry
 }
 
-// newPublishServer prepares the server where one is wanted. A drain of a few seconds does not fight a running publisher for its
-// port: with --once the address must have been chosen.
+// newPublishServer prepares the server where one is wanted. A drain of a few seconds does not fight
+// a running publisher for its port: with --once the address must have been chosen.
 func newPublishServer(app *cli.App, cfg *cli.Config, once bool) *publishServer {
 	s := &publishServer{app: app, addr: cfg.Publish.HTTPAddr}
 	if s.addr != "" && (!once || cfg.Origin("publish.http_addr") != cli.OriginDefault) {
@@ -31,8 +31,8 @@ func newPublishServer(app *cli.App, cfg *cli.Config, once bool) *publishServer {
 	return s
 }
 
-// labelled is the registerer of a context's metrics; an empty name is that of a process that has one. It is nil where nothing
-// is measured.
+// labelled is the registerer of a context's metrics; an empty name is that of a process that has
+// one. It is nil where nothing is measured.
 func (s *publishServer) labelled(name string) prometheus.Registerer {
 	switch {
 	case s.metrics == nil:
@@ -44,8 +44,8 @@ func (s *publishServer) labelled(name string) prometheus.Registerer {
 	}
 }
 
-// around runs publish while the server answers. The server outlives it, so that a draining publisher still answers; one that
-// stops answering ends it: monitoring must not be blind.
+// around runs publish while the server answers. The server outlives it, so that a draining
+// publisher still answers; one that stops answering ends it: monitoring must not be blind.
 func (s *publishServer) around(ctx context.Context, alive func(context.Context) error, ready func() []httpd.Check,
 	publish func(context.Context) error) error {
 	if s.metrics == nil {

@@ -37,8 +37,8 @@ type publishService struct {
 	idle time.Duration
 }
 
-// newPublishService opens what a publisher needs. Pools and dispatcher are closed with the app. Nothing is measured where metrics
-// is nil.
+// newPublishService opens what a publisher needs. Pools and dispatcher are closed with the app.
+// Nothing is measured where metrics is nil.
 func newPublishService(ctx context.Context, opts *publishOptions, app *cli.App, cfg *cli.Config, metrics prometheus.Registerer) (*publishService, error) {
 	p := cfg.Publish
 	s := &publishService{app: app, cfg: cfg, once: opts.once, log: app.Log(), idle: opts.idle}
@@ -88,14 +88,15 @@ func (s *publishService) publisher(ctx context.Context, types *catalogue.Catalog
 	}
 	topics, err := s.app.TopicsOf(types)
 	if err != nil {
-		// At the start it is an error. A catalogue that is followed may drop a topic, and must not end every publisher with it.
+		// At the start it is an error. A catalogue that is followed may drop a topic, and must not
+		// end every publisher with it.
 		s.log.Warn().Err(err).Msg("a setting is not used any more")
 	}
 	return client.NewPublisher(topics), nil
 }
 
-// pool opens one of the two pools. Both want a server that can be written to, so that after a failover they find the
-// primary.
+// pool opens one of the two pools. Both want a server that can be written to, so that after a
+// failover they find the primary.
 func (s *publishService) pool(ctx context.Context, name string, conns int) (*pgxpool.Pool, error) {
 	pool, err := cli.OpenPool(ctx, s.cfg, cli.PoolParams{Name: name, MaxConns: int32(conns), Writable: true, Idle: s.idle})
 	if err == nil {
@@ -104,7 +105,8 @@ func (s *publishService) pool(ctx context.Context, name string, conns int) (*pgx
 	return pool, err
 }
 
-// unready is an error of the database before anything was begun: a precondition, whatever else it is.
+// unready is an error of the database before anything was begun: a precondition, whatever else it
+// is.
 func unready(err error) error {
 	err = fault.Database(err)
 	if _, known := fault.KindOf(err); known {
@@ -135,7 +137,8 @@ func (s *publishService) Run(ctx context.Context) error {
 	return err
 }
 
-// sayParked warns of events that a run with --once does not wait for, because an operator has to act first.
+// sayParked warns of events that a run with --once does not wait for, because an operator has to
+// act first.
 func (s *publishService) sayParked(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, parkedTimeout)
 	defer cancel()
@@ -163,7 +166,8 @@ func (s *publishService) sayPaused(ctx context.Context) {
 	}
 }
 
-// unfinished is what a run with --once leaves to be done: events that died or stay leased, and topics that took nothing.
+// unfinished is what a run with --once leaves to be done: events that died or stay leased, and
+// topics that took nothing.
 func unfinished(state dispatch.State, done dispatch.Totals) error {
 	var left, hints []string
 	if done.Dead > 0 {

@@ -16,9 +16,10 @@ func newPublishersCmd(app *cli.App) *cobra.Command {
 	return listing(app, &cobra.Command{
 		Use:   "publishers",
 		Short: "Show which publishers there are, and what each of them holds",
-		Long: `Show every publisher that sends heartbeats, or did so until a few minutes ago and did not leave: whether it is alive, its version, how many
-events its leases name, since when it has the oldest, and what it takes. A holder without a heartbeat is listed as well: its events are
-published by others when its leases end.`,
+		Long: `Show every publisher that sends heartbeats, or did so until a few minutes ago and did
+not leave: whether it is alive, its version, how many events its leases name, since when it has the
+oldest, and what it takes. A holder without a heartbeat is listed as well: its events are published
+by others when its leases end.`,
 		Example: "  outboxctl publishers\n  outboxctl publishers --watch\n  outboxctl publishers -o json | jq -r '.[] | select(.alive | not).id'",
 	}, true, publisherView(), boxed(app, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Publisher, error) {
 		return stats.Publishers(ctx, box.DB)

@@ -69,7 +69,7 @@ func TestWriteReferenceHasAPageForEveryCommand(t *testing.T) {
 func TestConfigReferenceExampleIsAccepted(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
-	require.NoError(t, writeConfigReference(&page))
+	require.NoError(t, cli.WriteConfigReference(&page))
 	for _, k := range cli.Settings() {
 		require.Contains(t, page.String(), "`"+k.Name+"`")
 	}

@@ -24,9 +24,10 @@ func newRegistryListCmd(app *cli.App) *cobra.Command {
 	return listing(app, &cobra.Command{
 		Use:   "list",
 		Short: "List the event types with aggregate, topic and payload",
-		Long: `List every event type of the catalogue: the aggregate it belongs to, the logical topic it is published on and, with
--o wide or -o json, the fields of its payload (a question mark means optional). The catalogue is the one that --catalogue
-names, otherwise what the database recorded, otherwise the built-in one; a file and builtin need no database.`,
+		Long: `List every event type of the catalogue: the aggregate it belongs to, the logical
+topic it is published on and, with -o wide or -o json, the fields of its payload (a question mark
+means optional). The catalogue is the one that --catalogue names, otherwise what the database
+recorded, otherwise the built-in one; a file and builtin need no database.`,
 		Example: "  outboxctl registry list\n  outboxctl registry list --catalogue doorito.yaml\n  outboxctl registry list -o json | jq '.[] | select(.topic == \"billing\")'",
 	}, false, eventTypeView(), func(ctx context.Context, _ []string) ([]registry.EventType, error) {
 		types, err := app.Registry(ctx)
@@ -68,11 +69,12 @@ func newRegistryShowCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show TYPE",
 		Short: "Show one event type: schema, policies, who applied it, and a call that emits it",
-		Long: `Show what the catalogue says of one event type: topic, aggregate, payload, policies, former names and the attributes of its
-messages, and a ready call of the SQL function outbox_emit. -o json has the whole schema.
+		Long: `Show what the catalogue says of one event type: topic, aggregate, payload, policies,
+former names and the attributes of its messages, and a ready call of the SQL function outbox_emit.
+-o json has the whole schema.
 
-Of a type that the database recorded it tells since when it is as it is and who applied that, and which version of it the
-running publishers have.`,
+Of a type that the database recorded it tells since when it is as it is and who applied that, and
+which version of it the running publishers have.`,
 		Example:           "  outboxctl registry show license_status_changed\n  outboxctl registry show order.ready --catalogue doorito.yaml -o json",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteTypes(app)),
 	}
@@ -164,8 +166,9 @@ func newRegistryExportCmd(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "export builtin|database|FILE",
 		Short: "Write a catalogue as YAML, with every schema inside",
-		Long: `Write a catalogue as YAML to standard output: the built-in one, the one that the database recorded, or a file's with the
-schemas it refers to. To add a type to the built-in ones: export builtin, edit, apply.`,
+		Long: `Write a catalogue as YAML to standard output: the built-in one, the one that the
+database recorded, or a file's with the schemas it refers to. To add a type to the built-in ones:
+export builtin, edit, apply.`,
 		Example:   "  outboxctl registry export builtin > catalogue.yaml\n  outboxctl registry export database",
 		ValidArgs: []string{registry.Builtin, registry.Database},
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,13 +24,15 @@ func newRegistryApplyCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Record a catalogue in the database",
-		Long: `Record a catalogue file in the database, in one transaction with its audit row. From then on outbox_emit refuses by it,
-publishers that follow the database take it within seconds, and others that have the same version may dead-letter by it.
-What the configured destination takes in a message is recorded with it: outbox_emit refuses what is larger.
+		Long: `Record a catalogue file in the database, in one transaction with its audit row. From
+then on outbox_emit refuses by it, publishers that follow the database take it within seconds, and
+others that have the same version may dead-letter by it. What the configured destination takes in a
+message is recorded with it: outbox_emit refuses what is larger.
 
-Adding types needs no confirmation. A changed catalogue is tried on the events that wait and on the last 1,000 published ones; what it
-would refuse, and any removal, has to be confirmed. A type of which events wait cannot be removed. Where event types are
-enums, their new values are added first; they stay, whatever happens then.
+Adding types needs no confirmation. A changed catalogue is tried on the events that wait and on the
+last 1,000 published ones; what it would refuse, and any removal, has to be confirmed. A type of
+which events wait cannot be removed. Where event types are enums, their new values are added first;
+they stay, whatever happens then.
 
 Deploy in this order: migrate, registry apply, then publishers and emitters as they come.`,
 		Example: "  outboxctl registry apply doorito.yaml --dry-run\n  outboxctl registry apply doorito.yaml --note \"TICKET-7\"",

@@ -18,12 +18,13 @@ func newRegistryCheckCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a catalogue file, and with --pending try it on the events that wait",
-		Long: `Check a catalogue file without a database: its keys and names, that its schemas compile and refer only to files in its
-folder, that a broker takes its topics. All problems are listed at once, each with its line; a keyword that JSON Schema does
-not know is a warning, because it checks nothing.
+		Long: `Check a catalogue file without a database: its keys and names, that its schemas
+compile and refer only to files in its folder, that a broker takes its topics. All problems are
+listed at once, each with its line; a keyword that JSON Schema does not know is a warning, because
+it checks nothing.
 
-With --pending every event that waits in the database is judged by the file, and what would die is listed with its reason.
-Nothing is changed. The exit code is then 1 when events would die.`,
+With --pending every event that waits in the database is judged by the file, and what would die is
+listed with its reason. Nothing is changed. The exit code is then 1 when events would die.`,
 		Example: "  outboxctl registry check doorito.yaml\n  outboxctl registry check doorito.yaml --pending",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runRegistryCheck(cmd.Context(), app, args[0], pending, output)
@@ -97,8 +98,9 @@ func newRegistryDiffCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Show what recording a catalogue file would change",
-		Long: `Compare a catalogue file with the catalogue that the database recorded: the types that would be added, changed (and in
-what), renamed or removed, with the number of events that wait. Nothing is changed.`,
+		Long: `Compare a catalogue file with the catalogue that the database recorded: the types
+that would be added, changed (and in what), renamed or removed, with the number of events that wait.
+Nothing is changed.`,
 		Example: "  outboxctl registry diff doorito.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			types, err := openAndWarn(app, args[0])

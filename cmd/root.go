@@ -19,8 +19,9 @@ func newRootCmd(app *cli.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "outboxctl",
 		Short: "Move committed events from a PostgreSQL outbox to Pub/Sub, and fix what is stuck",
-		Long: `outboxctl runs and operates a transactional outbox on PostgreSQL: it creates the tables, publishes committed
-events to Google Cloud Pub/Sub, keeps a dead-letter table, and shows what is stuck and why.
+		Long: `outboxctl runs and operates a transactional outbox on PostgreSQL: it creates the
+tables, publishes committed events to Google Cloud Pub/Sub, keeps a dead-letter table, and shows
+what is stuck and why.
 
 Settings come from flags, then environment, then a file, then defaults; see outboxctl config view.`,
 		SilenceUsage:  true,
@@ -110,8 +111,8 @@ func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// prepare gives every command of the tree the same behaviour: a group without a subcommand prints its help; an unknown
-// command, wrong flags and wrong arguments are usage errors in our own words.
+// prepare gives every command of the tree the same behaviour: a group without a subcommand prints
+// its help; an unknown command, wrong flags and wrong arguments are usage errors in our own words.
 func prepare(app *cli.App, cmd *cobra.Command) {
 	usage := func(err error) error { return fault.As(fault.Usage, err) }
 	if cmd.CommandPath() == cmd.Root().Name()+" check" {

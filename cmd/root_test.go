@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/check"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -49,7 +50,7 @@ func TestEveryCommandRefusesNonsense(t *testing.T) {
 			code, out, stderr := runCLI(t, nil, append(path, "--no-such-flag")...)
 			want, line := cli.ExitUsage, ""
 			if c.CommandPath() == "outboxctl check" {
-				want, line = checkUnknown, "OUTBOX UNKNOWN - unknown flag --no-such-flag\n"
+				want, line = check.Unknown, "OUTBOX UNKNOWN - unknown flag --no-such-flag\n"
 			}
 			require.Equal(t, want, code, stderr)
 			require.Equal(t, line, out)

@@ -34,14 +34,16 @@ func newStatsCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Show what waits, what moves, what is dead and who publishes",
-		Long: `Show backlog, oldest age, what is in flight, what was published lately, arrivals against departures with a forecast,
-open dead letters by reason, live publishers, and topics that are unreachable or misconfigured. All figures are exact and
-come from one snapshot of the database; neither Redis nor Pub/Sub is needed for them.
+		Long: `Show backlog, oldest age, what is in flight, what was published lately, arrivals
+against departures with a forecast, open dead letters by reason, live publishers, and topics that
+are unreachable or misconfigured. All figures are exact and come from one snapshot of the database;
+neither Redis nor Pub/Sub is needed for them.
 
-An event that dies leaves the backlog like one that is published. A backlog of which nothing is older than a few seconds is
-called keeping up.
+An event that dies leaves the backlog like one that is published. A backlog of which nothing is
+older than a few seconds is called keeping up.
 
-With --by the backlog is split, and -o wide, csv and id list the groups. Of several contexts (--context a,b or all) each is a row.`,
+With --by the backlog is split, and -o wide, csv and id list the groups. Of several contexts
+(--context a,b or all) each is a row.`,
 		Example: `  outboxctl stats
   outboxctl stats --by topic
   outboxctl stats --watch
@@ -174,7 +176,8 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 	return err
 }
 
-// publishedLine tells what was published lately; "at least" where a cleanup has removed a part of it.
+// publishedLine tells what was published lately; "at least" where a cleanup has removed a part of
+// it.
 func publishedLine(r *stats.Report) string {
 	since := r.Published.CountedSince
 	windows := []struct {

@@ -24,18 +24,21 @@ func newTopicEnsureCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ensure",
 		Short: "Create the topics and subscriptions that are missing",
-		Long: `Create the topics that the configuration names, a subscription for each, and the dead-letter topic and
-subscription that take what a consumer cannot handle. What exists is left as it is, so the command can be run at every
-deployment, and by two deployers at once. With --ordered the subscriptions deliver the events of an ordering key in order;
-that is fixed when a subscription is created.
+		Long: `Create the topics that the configuration names, a subscription for each, and the
+dead-letter topic and subscription that take what a consumer cannot handle. What exists is left as
+it is, so the command can be run at every deployment, and by two deployers at once. With --ordered
+the subscriptions deliver the events of an ordering key in order; that is fixed when a subscription
+is created.
 
---subscription X creates X in place of the topic's own subscription: each consumer that should see every event needs one.
-It belongs to the topic in --topic, to the only topic of the catalogue, or to the built-in topic domain.
+--subscription X creates X in place of the topic's own subscription: each consumer that should see
+every event needs one. It belongs to the topic in --topic, to the only topic of the catalogue, or to
+the built-in topic domain.
 
-A subscription whose topic was deleted is replaced, with its settings: a new topic of the same name would not reach it.
-While a topic is created, or its subscriptions replaced, publishing to it is paused in the database, so that no event is
-published before its subscriptions exist. If the command is interrupted the pause stays; run it again. What the replaced
-subscriptions may have missed is named, with the command that publishes it once more.`,
+A subscription whose topic was deleted is replaced, with its settings: a new topic of the same name
+would not reach it. While a topic is created, or its subscriptions replaced, publishing to it is
+paused in the database, so that no event is published before its subscriptions exist. If the command
+is interrupted the pause stays; run it again. What the replaced subscriptions may have missed is
+named, with the command that publishes it once more.`,
 		Example: `  outboxctl topic ensure --dry-run
   outboxctl topic ensure --emulator 127.0.0.1:8085 --project demo
   outboxctl topic ensure --subscription audit-sub --topic orders`,
@@ -121,8 +124,8 @@ func holdTopics(ctx context.Context, app *cli.App, topics []string, held map[str
 	}, nil
 }
 
-// sayUnreached names what was published while replaced subscriptions did not get it, and the command that publishes it
-// once more.
+// sayUnreached names what was published while replaced subscriptions did not get it, and the
+// command that publishes it once more.
 func sayUnreached(ctx context.Context, app *cli.App, plan []broker.PlannedTopic, actions []broker.Action) error {
 	box, err := app.Outbox(ctx)
 	if err != nil {

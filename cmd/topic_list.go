@@ -20,8 +20,9 @@ func newTopicListCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show each logical topic with its physical topic and subscriptions",
-		Long: `Show each logical topic with the physical topic it is published to, whether the broker has it, and the
-subscriptions attached to it. A topic without a subscription forgets what is published to it.`,
+		Long: `Show each logical topic with the physical topic it is published to, whether the
+broker has it, and the subscriptions attached to it. A topic without a subscription forgets what is
+published to it.`,
 		Example: "  outboxctl topic list\n  outboxctl topic list -o json | jq -r '.[] | select(.state != \"ready\").name'",
 	}
 	cli.AddConfigFlags(cmd, cli.GroupTopic)

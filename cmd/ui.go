@@ -24,7 +24,8 @@ import (
 	"github.com/outboxctl/outboxctl/ui"
 )
 
-// What a request to the page may take: it answers in a fraction of a second, and reads small bodies.
+// What a request to the page may take: it answers in a fraction of a second, and reads small
+// bodies.
 const (
 	uiMaxBody      = 2 << 20
 	uiMaxHeader    = 64 << 10
@@ -41,25 +42,29 @@ func newUICmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Serve a web page that shows what waits, what is dead and why",
-		Long: `Serve the web page and its JSON API until a signal comes. It has the words and the filters of the command line: if you
-know dlq list --type x --since 2h, you know /dead-letters?type=x&since=2h. Every page shows the command that does the same.
+		Long: `Serve the web page and its JSON API until a signal comes. It has the words and the
+filters of the command line: if you know dlq list --type x --since 2h, you know
+/dead-letters?type=x&since=2h. Every page shows the command that does the same.
 
-Pages are read in read-only transactions under the role of a viewer (--read-role), which cannot see payloads. With
---allow-changes operators also replay, discard, restore and republish: a set is chosen, kept as a plan in the database, confirmed by its
-count and its database, and run in this process. Without it, and in a read-only context, the addresses for that do not exist. With --payloads reveal an
-operator may see what one event carries, and the audit says who did and why.
+Pages are read in read-only transactions under the role of a viewer (--read-role), which cannot see
+payloads. With --allow-changes operators also replay, discard, restore and republish: a set is
+chosen, kept as a plan in the database, confirmed by its count and its database, and run in this
+process. Without it, and in a read-only context, the addresses for that do not exist. With
+--payloads reveal an operator may see what one event carries, and the audit says who did and why.
 
-On this machine any process that reaches the port may look, and with --allow-changes anyone who has the link that is printed at the
-start may change (--auth link). On another address people sign in: --auth users takes names, roles and hashes from ui.users or --users-file,
---auth jwt believes the signed token of a proxy such as IAP or Cloudflare Access. Such an address needs --public-url, and users
-need https. Behind a proxy --trusted-proxies names its addresses, so that limits and the audit know one client from another. It
-starts also while the database is away, and says so. /healthz and /readyz answer supervisors, /metrics Prometheus; /api/v1/openapi.json describes the API.
+On this machine any process that reaches the port may look, and with --allow-changes anyone who has
+the link that is printed at the start may change (--auth link). On another address people sign in:
+--auth users takes names, roles and hashes from ui.users or --users-file, --auth jwt believes the
+signed token of a proxy such as IAP or Cloudflare Access. Such an address needs --public-url, and
+users need https. Behind a proxy --trusted-proxies names its addresses, so that limits and the audit
+know one client from another. It starts also while the database is away, and says so. /healthz and
+/readyz answer supervisors, /metrics Prometheus; /api/v1/openapi.json describes the API.
 
-With several contexts (--context a,b or all) each has its page under its name, and a menu leads from one to the other. Address
-and sign-in are those outside of contexts.
+With several contexts (--context a,b or all) each has its page under its name, and a menu leads from
+one to the other. Address and sign-in are those outside of contexts.
 
-It refuses to start with settings that would open it to others. On a platform that restarts whatever exits, --serve-problems answers 503
-instead until it is stopped, and the log says what is missing.`,
+It refuses to start with settings that would open it to others. On a platform that restarts whatever
+exits, --serve-problems answers 503 instead until it is stopped, and the log says what is missing.`,
 		Example: "  outboxctl ui --open\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red\n  outboxctl ui --allow-changes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := runUI(cmd.Context(), opts)
@@ -175,8 +180,8 @@ func openPage(ctx context.Context, app *cli.App, cfg *cli.Config) (settings ui.C
 	return settings, nil
 }
 
-// lookingOnly is the configuration of a page in a read-only context: it has none of the addresses that change something, and none
-// that reveal, which the audit would record.
+// lookingOnly is the configuration of a page in a read-only context: it has none of the addresses
+// that change something, and none that reveal, which the audit would record.
 func lookingOnly(app *cli.App, cfg *cli.Config) *cli.Config {
 	only := *cfg
 	if only.UI.AllowChanges || cfg.UI.Reveals() {

@@ -16,9 +16,10 @@ func newWhyCmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why EVENT_ID",
 		Short: "Explain where an event is, what it waits for and what to do",
-		Long: `Explain in one paragraph where an event is: waiting for its turn, backing off, being published, held by a paused topic,
-dead, published, cleaned up or not in this database; and which command acts on it. EVENT_ID may also be a dead letter's
-id. The exit code is 3 for an event that is not known.`,
+		Long: `Explain in one paragraph where an event is: waiting for its turn, backing off, being
+published, held by a paused topic, dead, published, cleaned up or not in this database; and which
+command acts on it. EVENT_ID may also be a dead letter's id. The exit code is 3 for an event that is
+not known.`,
 		Example: "  outboxctl why 01890a5d-ac96-774b-bcce-b302099a8057",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runWhy(cmd.Context(), app, args[0], output)

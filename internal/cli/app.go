@@ -29,8 +29,9 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// App is what the commands share: the streams, the configuration and the connections. Connections are opened when a
-// command first asks for them, so --help dials nothing and a bad flag costs no time-out.
+// App is what the commands share: the streams, the configuration and the connections. Connections
+// are opened when a command first asks for them, so --help dials nothing and a bad flag costs no
+// time-out.
 type App struct {
 	Streams
 
@@ -78,7 +79,8 @@ func NewApp(streams Streams, environ []string) *App {
 	}
 }
 
-// BindFlags remembers the flags of the command that runs; the configuration reads them when it is first needed.
+// BindFlags remembers the flags of the command that runs; the configuration reads them when it is
+// first needed.
 func (a *App) BindFlags(cmd *cobra.Command) {
 	a.dryRun, a.file = cmd.Flags().Lookup("dry-run") != nil, new(readFile)
 	a.sets = func(flag, key string) bool {
@@ -135,8 +137,8 @@ func (a *App) UnknownVariables() []string {
 	return unknown
 }
 
-// Under returns the App that the same command line would have with other environment variables. An empty value
-// removes the variable.
+// Under returns the App that the same command line would have with other environment variables. An
+// empty value removes the variable.
 func (a *App) Under(changed map[string]string) *App {
 	env := maps.Clone(a.env)
 	for name, value := range changed {
@@ -147,8 +149,8 @@ func (a *App) Under(changed map[string]string) *App {
 	return &App{Streams: a.Streams, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup, sets: a.sets, outside: a.outside, file: new(readFile)}
 }
 
-// RefuseEmpty is for flags that narrow what a command publishes or changes: an empty value is a variable that was not
-// set, not a choice, and would widen it to everything.
+// RefuseEmpty is for flags that narrow what a command publishes or changes: an empty value is a
+// variable that was not set, not a choice, and would widen it to everything.
 func (a *App) RefuseEmpty(names ...string) error {
 	var problems []string
 	for _, name := range names {
@@ -162,8 +164,9 @@ func (a *App) RefuseEmpty(names ...string) error {
 	return nil
 }
 
-// Config returns the configuration, read once. The keys named must have a value: a command names those it cannot
-// work without, so that a missing one is reported together with everything else that is wrong.
+// Config returns the configuration, read once. The keys named must have a value: a command names
+// those it cannot work without, so that a missing one is reported together with everything else
+// that is wrong.
 func (a *App) Config(required ...string) (*Config, error) {
 	a.load()
 	problems := append([]string(nil), a.issues...)
@@ -195,8 +198,8 @@ func (a *App) load() *Config {
 	return a.cfg
 }
 
-// LeaveContext makes the configuration what it is without any context, for a command that starts servers of its own: what a
-// context says would be taken before the addresses of those.
+// LeaveContext makes the configuration what it is without any context, for a command that starts
+// servers of its own: what a context says would be taken before the addresses of those.
 func (a *App) LeaveContext() { a.cfg, a.outside = nil, true }
 
 // discover finds the servers of a running embedded stack.
@@ -257,7 +260,8 @@ func (a *App) Reads(ctx context.Context) (*pgread.DB, error) {
 	return &pgread.DB{Pool: pool, Limits: pgread.Within(a.cfg.Database.ReadTimeout), Setting: "database.read_timeout"}, nil
 }
 
-// Redis is the command's Redis client. It is not tried: callers decide what an unreachable Redis means to them.
+// Redis is the command's Redis client. It is not tried: callers decide what an unreachable Redis
+// means to them.
 func (a *App) Redis() (*redis.Client, error) {
 	if a.redis != nil {
 		return a.redis, nil
@@ -276,8 +280,8 @@ func (a *App) Redis() (*redis.Client, error) {
 	return client, nil
 }
 
-// Outbox opens the installation that the use cases work on. Redis is not dialled: a use case that asks the consumers'
-// marks finds out whether it answers.
+// Outbox opens the installation that the use cases work on. Redis is not dialled: a use case that
+// asks the consumers' marks finds out whether it answers.
 func (a *App) Outbox(ctx context.Context) (*dlq.Outbox, error) {
 	db, err := a.Reads(ctx)
 	if err != nil {
@@ -295,8 +299,8 @@ func (a *App) Outbox(ctx context.Context) (*dlq.Outbox, error) {
 	return o, err
 }
 
-// LongOutbox is Outbox for a command that chooses or exports a set of any size: a statement may take its time, but it waits no
-// longer for a lock.
+// LongOutbox is Outbox for a command that chooses or exports a set of any size: a statement may
+// take its time, but it waits no longer for a lock.
 func (a *App) LongOutbox(ctx context.Context) (*dlq.Outbox, error) {
 	o, err := a.Outbox(ctx)
 	if err != nil {
@@ -310,7 +314,8 @@ func (a *App) LongOutbox(ctx context.Context) (*dlq.Outbox, error) {
 	return o, nil
 }
 
-// ConsumersOutbox opens what can be asked about consumers: Redis, and the database where one is configured and answers.
+// ConsumersOutbox opens what can be asked about consumers: Redis, and the database where one is
+// configured and answers.
 func (a *App) ConsumersOutbox(ctx context.Context) (*dlq.Outbox, error) {
 	keeper, err := a.Keeper()
 	if err != nil {
@@ -342,7 +347,8 @@ func (a *App) Keeper() (*idem.Keeper, error) {
 	return idem.New(rdb, cfg.Idempotency.TTL), nil
 }
 
-// Log is the structured log on Err: JSON, or for people when Err is a terminal and no format was chosen.
+// Log is the structured log on Err: JSON, or for people when Err is a terminal and no format was
+// chosen.
 func (a *App) Log() zerolog.Logger {
 	level, format := zerolog.InfoLevel, "json"
 	if a.cfg != nil {
@@ -358,8 +364,8 @@ func (a *App) Log() zerolog.Logger {
 	return zerolog.New(escapedJSON{a.Err}).Level(level).Hook(zerolog.HookFunc(stamp))
 }
 
-// escapedJSON writes JSON lines in which a terminal finds nothing to act on: zerolog escapes C0 controls only, and texts
-// of brokers and databases are in its lines.
+// escapedJSON writes JSON lines in which a terminal finds nothing to act on: zerolog escapes C0
+// controls only, and texts of brokers and databases are in its lines.
 type escapedJSON struct{ out io.Writer }
 
 func (w escapedJSON) Write(line []byte) (int, error) {

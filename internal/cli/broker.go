@@ -148,8 +148,8 @@ func (a *App) BrokerPlan(ctx context.Context, b broker.Broker) ([]broker.Planned
 // errAmbiguous means that the subscription that the configuration names may be any topic's.
 var errAmbiguous = errors.New("the catalogue has several topics")
 
-// PlanTopic is the catalogue's topics, or that one, and their subscriptions. The subscription that the configuration names
-// belongs to that topic, to the only one, or to domain.
+// PlanTopic is the catalogue's topics, or that one, and their subscriptions. The subscription that
+// the configuration names belongs to that topic, to the only one, or to domain.
 func (a *App) PlanTopic(ctx context.Context, b broker.Broker, topic string) ([]broker.PlannedTopic, error) {
 	types, err := a.Registry(ctx)
 	if err != nil {
@@ -200,8 +200,9 @@ func chooseTopics(topics map[string]string, names []string) (map[string]string, 
 	return chosen, nil
 }
 
-// Subscriptions are those that a consumer reads: the one that is configured, or else one for each of the topics; where none
-// is given, for those of the event types; and where these are not given either, for all.
+// Subscriptions are those that a consumer reads: the one that is configured, or else one for each
+// of the topics; where none is given, for those of the event types; and where these are not given
+// either, for all.
 func (a *App) Subscriptions(ctx context.Context, b broker.Broker, topics, eventTypes []string) ([]string, error) {
 	if a.cfg.subscriptionSet() {
 		if len(topics) > 0 {
@@ -253,7 +254,8 @@ func BrokerError(b broker.Broker, err error) error {
 	return fault.Hint(fault.Preconditionf("ask %s: %w", b, fault.Reword(err, "%s", why)), "%s", advice)
 }
 
-// EnsureError explains whether the broker does not answer, refused everything, or did half of the work.
+// EnsureError explains whether the broker does not answer, refused everything, or did half of the
+// work.
 func (a *App) EnsureError(b broker.Broker, err error, actions []broker.Action) error {
 	switch {
 	case err == nil:

@@ -17,22 +17,24 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// completeWithin bounds what pressing Tab may cost. A database that does not answer in time gives no suggestions.
+// completeWithin bounds what pressing Tab may cost. A database that does not answer in time gives
+// no suggestions.
 const completeWithin = 800 * time.Millisecond
 
 // Completion is what cobra calls when Tab is pressed.
 type Completion = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
-// Complete makes a completion that of a flag. Nothing is registered where none is asked for: cobra keeps what completes a flag
-// for as long as the process lives, and the flag with it.
+// Complete makes a completion that of a flag. Nothing is registered where none is asked for: cobra
+// keeps what completes a flag for as long as the process lives, and the flag with it.
 func (a *App) Complete(cmd *cobra.Command, flag string, c Completion) {
 	if a.Completing {
 		Must(cmd.RegisterFlagCompletionFunc(flag, c))
 	}
 }
 
-// CompleteFlags makes the shell suggest the values of a command's flags that have no completion of their own: by the flag's name,
-// the values of one that has a few, and files and folders where a command takes them, which are suggested nowhere else.
+// CompleteFlags makes the shell suggest the values of a command's flags that have no completion of
+// their own: by the flag's name, the values of one that has a few, and files and folders where a
+// command takes them, which are suggested nowhere else.
 func (a *App) CompleteFlags(cmd *cobra.Command) {
 	if !a.Completing {
 		return
@@ -86,9 +88,10 @@ func OneOf(values ...string) Completion {
 // byShell leaves the suggestions to the shell.
 func byShell(what cobra.ShellCompDirective) Completion { return cobra.FixedCompletions(nil, what) }
 
-// completeLive suggests what read finds in the database, or else the fallback, which is asked only then: every command of the
-// tree has completions, and reading the built-in catalogue takes a millisecond. It never fails and never talks: the
-// shell would show both in the middle of the line that is being typed.
+// completeLive suggests what read finds in the database, or else the fallback, which is asked only
+// then: every command of the tree has completions, and reading the built-in catalogue takes a
+// millisecond. It never fails and never talks: the shell would show both in the middle of the line
+// that is being typed.
 func completeLive(app *App, fallback func() []string,
 	read func(ctx context.Context, box *dlq.Outbox, prefix string) ([]outbox.Suggestion, error)) Completion {
 	return complete(app, fallback, func(ctx context.Context, prefix string) ([]string, error) {
@@ -99,7 +102,8 @@ func completeLive(app *App, fallback func() []string,
 		found, err := read(ctx, dlq.New(pool, nil), prefix)
 		texts := make([]string, len(found))
 		for i, f := range found {
-			// The tab separates a value from what the shell shows beside it, so the texts themselves are cleaned first.
+			// The tab separates a value from what the shell shows beside it, so the texts
+			// themselves are cleaned first.
 			texts[i] = safetext.Line(f.Value) + "\t" + safetext.Cut(safetext.Line(f.About), 80)
 		}
 		return texts, err
@@ -142,7 +146,8 @@ func complete(app *App, fallback func() []string, read func(ctx context.Context,
 	}
 }
 
-// completeData suggests the files behind the @ of --data; without it the payload itself is being typed.
+// completeData suggests the files behind the @ of --data; without it the payload itself is being
+// typed.
 func completeData(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	typed, isFile := strings.CutPrefix(toComplete, "@")
 	if !isFile {

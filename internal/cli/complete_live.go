@@ -33,7 +33,8 @@ func CompleteAuditRuns(app *App) Completion {
 	})
 }
 
-// CompleteConsumers suggests the consumers that Redis or the inbox knows; each is asked though the other is away.
+// CompleteConsumers suggests the consumers that Redis or the inbox knows; each is asked though the
+// other is away.
 func CompleteConsumers(app *App) Completion {
 	return complete(app, nil, func(ctx context.Context, _ string) ([]string, error) {
 		var inbox, announced []string

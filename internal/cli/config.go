@@ -100,8 +100,8 @@ func ConfigProblems(problems ...string) error {
 // FlagConfig is the flag that names the configuration file.
 const FlagConfig = "config"
 
-// AddConfigFlags registers the flags of a group. They stay text until the configuration is read, so that all
-// problems are reported together.
+// AddConfigFlags registers the flags of a group. They stay text until the configuration is read, so
+// that all problems are reported together.
 func AddConfigFlags(cmd *cobra.Command, group FlagGroup) {
 	flags := cmd.Flags()
 	if group == GroupGlobal {
@@ -136,8 +136,8 @@ func (f *textFlag) String() string        { return f.text }
 func (f *textFlag) Set(text string) error { f.text = text; return nil }
 func (f *textFlag) Type() string          { return f.kind }
 
-// LoadConfig resolves every key: flag, environment, file, running dev stack, default. It always returns a Config; the
-// problems name what could not be read.
+// LoadConfig resolves every key: flag, environment, file, running dev stack, default. It always
+// returns a Config; the problems name what could not be read.
 func LoadConfig(src ConfigSource) (*Config, []string) {
 	file, problems := src.configFile()
 	chosen, unknown := file.choose(src)
@@ -163,7 +163,8 @@ func LoadConfig(src ConfigSource) (*Config, []string) {
 // ConfigSource is where values may come from.
 type ConfigSource struct {
 	Flag func(name string) (text string, changed bool)
-	// sets reports whether a flag of the command sets this key: another command's may have the same name. Nil: it does.
+	// sets reports whether a flag of the command sets this key: another command's may have the same
+	// name. Nil: it does.
 	sets func(flag, key string) bool
 	env  map[string]string
 	// discover finds the settings of a running embedded stack.
@@ -207,8 +208,8 @@ func withUnit(text, unit string) string {
 	return text
 }
 
-// useDevStack takes the servers of a running embedded stack, but only when none of them was configured: half of a
-// production configuration must never be completed with a laptop's servers.
+// useDevStack takes the servers of a running embedded stack, but only when none of them was
+// configured: half of a production configuration must never be completed with a laptop's servers.
 func useDevStack(cfg *Config, src ConfigSource) {
 	servers := ServerKeys()
 	stateDir := ""
@@ -234,8 +235,8 @@ func useDevStack(cfg *Config, src ConfigSource) {
 	}
 }
 
-// checkTogether finds values that are fine alone and wrong together. It keeps silent about values that could not be
-// read, since their problem is known already.
+// checkTogether finds values that are fine alone and wrong together. It keeps silent about values
+// that could not be read, since their problem is known already.
 func checkTogether(cfg *Config, known []string) []string {
 	if len(known) > 0 {
 		return nil

@@ -24,8 +24,8 @@ type configFile struct {
 	current  string // the name of the current context
 }
 
-// readFile is a configuration file that is read once: one with a hundred contexts takes a tenth of a
-// second.
+// readFile is a configuration file that is read once: one with a hundred contexts takes a tenth of
+// a second.
 type readFile struct {
 	once     sync.Once
 	file     configFile

@@ -26,13 +26,14 @@ func AddYesFlag(cmd *cobra.Command, yes *bool) {
 // typedAbove is from how many rows on the name of a production context has to be typed.
 const typedAbove = 100
 
-// Destroys is how many rows a change counts for that takes more than rows, or what cannot be had again: tables, the meaning of
-// events, what keeps an effect single.
+// Destroys is how many rows a change counts for that takes more than rows, or what cannot be had
+// again: tables, the meaning of events, what keeps an effect single.
 const Destroys int64 = math.MaxInt64
 
-// Confirm lets a destructive command go on only when it was confirmed: by --yes, or by an answer at the terminal. The
-// caller has already told on Err what will be touched. Without a terminal it cannot ask, and refuses. Every question names
-// database and context, and the name of a production context is the answer when many rows are touched, or it destroys.
+// Confirm lets a destructive command go on only when it was confirmed: by --yes, or by an answer at
+// the terminal. The caller has already told on Err what will be touched. Without a terminal it
+// cannot ask, and refuses. Every question names database and context, and the name of a production
+// context is the answer when many rows are touched, or it destroys.
 func (a *App) Confirm(ctx context.Context, yes bool, rows int64, question string) error {
 	where := a.Where()
 	if a.cfg != nil && a.cfg.Context != nil {
@@ -68,8 +69,8 @@ func (a *App) Confirm(ctx context.Context, yes bool, rows int64, question string
 	return fault.Refusedf("nothing was changed")
 }
 
-// Where names where a change is made, for a question and for the summary that follows it: the database, its host and the context.
-// It is empty where neither is used.
+// Where names where a change is made, for a question and for the summary that follows it: the
+// database, its host and the context. It is empty where neither is used.
 func (a *App) Where() string {
 	var parts []string
 	if a.pool != nil {
@@ -104,7 +105,8 @@ type Question struct {
 	Check          func(answer string) error
 }
 
-// Ask returns what was given, or the answer at the terminal, or the default. A bad answer is asked for again.
+// Ask returns what was given, or the answer at the terminal, or the default. A bad answer is asked
+// for again.
 func (a *App) Ask(ctx context.Context, q Question) (string, error) {
 	asks := a.InTTY && a.ErrTTY && q.Given == ""
 	for {
@@ -134,8 +136,8 @@ func (a *App) Ask(ctx context.Context, q Question) (string, error) {
 	}
 }
 
-// readLine reads one line and gives up when the context ends: a read from a terminal cannot be interrupted, so it is
-// left behind for the end of the process.
+// readLine reads one line and gives up when the context ends: a read from a terminal cannot be
+// interrupted, so it is left behind for the end of the process.
 func (a *App) readLine(ctx context.Context) (string, error) {
 	type result struct {
 		line string

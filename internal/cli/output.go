@@ -35,7 +35,8 @@ func ListFormats() []string {
 // ObjectFormats are the forms in which one thing can be printed.
 func ObjectFormats() []string { return []string{FormatTable, FormatJSON, FormatYAML} }
 
-// An Output is what a command was asked to print: the form, which fields of it, and what jq makes of it.
+// An Output is what a command was asked to print: the form, which fields of it, and what jq makes
+// of it.
 type Output struct {
 	Format string
 	// Fields are the JSON keys to print, in this order; none means all.
@@ -71,7 +72,8 @@ func (o *Output) Set(text string) error {
 	return nil
 }
 
-// AddOutputFlags gives a command -o with the forms it supports, the first is the default; --jq, and a list --fields.
+// AddOutputFlags gives a command -o with the forms it supports, the first is the default; --jq, and
+// a list --fields.
 func AddOutputFlags(cmd *cobra.Command, o *Output, formats ...string) {
 	o.Format, o.allowed = formats[0], formats
 	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats, ", "))
@@ -90,7 +92,8 @@ func AddListOutput[T any](cmd *cobra.Command, o *Output) {
 // KnowFields says that a command prints rows of T: --fields takes their keys and no others.
 func KnowFields[T any](o *Output) { o.keys = append(o.keys, jsonKeys[T]()...) }
 
-// fieldsFlag checks the keys as they are read: what is wrong with a command line is said before anything is opened or done.
+// fieldsFlag checks the keys as they are read: what is wrong with a command line is said before
+// anything is opened or done.
 type fieldsFlag struct{ o *Output }
 
 func (f *fieldsFlag) Type() string   { return "strings" }
@@ -111,12 +114,14 @@ func (f *fieldsFlag) Set(text string) error {
 // A Column is one column of a list.
 type Column[T any] struct {
 	Head string
-	// Field is the JSON key, or the keys with blanks between them, that stand for the column on a pipe; Head where it is empty.
+	// Field is the JSON key, or the keys with blanks between them, that stand for the column on a
+	// pipe; Head where it is empty.
 	Field string
 	Wide  bool // only in wide
 	// Whole keeps the cell from being cut to the terminal's width.
 	Whole bool
-	// ID is a column of ids, which are shown as far as the view shortens them and never cut: half an id is of no use.
+	// ID is a column of ids, which are shown as far as the view shortens them and never cut: half
+	// an id is of no use.
 	ID bool
 	// Rest gives the column the room that the others leave: it is cut before they are.
 	Rest bool
@@ -124,8 +129,9 @@ type Column[T any] struct {
 	Wrap bool
 	// From is the width of the terminal from which the column is shown, whatever the rows hold.
 	From int
-	// Cell returns the plain value; making it safe to show is the output layer's business. Without one
-	// the field is shown: a time by its age, a number with grouped digits; several fields with / between them.
+	// Cell returns the plain value; making it safe to show is the output layer's business. Without
+	// one the field is shown: a time by its age, a number with grouped digits; several fields with
+	// / between them.
 	Cell func(row T, r *CellStyle) string
 	// Style, where set, chooses the colour of the cell on a terminal.
 	Style func(row T) Style
@@ -133,7 +139,8 @@ type Column[T any] struct {
 
 func (c Column[T]) field() string { return cmp.Or(c.Field, c.Head) }
 
-// least is how narrow the column may be made, when any may be made so narrow and one with the rest of the room so.
+// least is how narrow the column may be made, when any may be made so narrow and one with the rest
+// of the room so.
 func (c Column[T]) least(cell, rest int) int {
 	switch {
 	case c.Whole || c.ID:
@@ -145,20 +152,21 @@ func (c Column[T]) least(cell, rest int) int {
 	}
 }
 
-// A View tells how the rows of a list look. JSON, JSON lines and YAML take the row itself, by its JSON tags.
+// A View tells how the rows of a list look. JSON, JSON lines and YAML take the row itself, by its
+// JSON tags.
 type View[T any] struct {
 	Columns []Column[T]
 	// ID names a row; nil: its field id does.
 	ID func(row T) string
 	// Empty is said on Err instead of a table without rows.
 	Empty string
-	// Shorten returns how many characters of the ids in a table are enough to tell each from all others there are; 0 is all of
-	// them.
+	// Shorten returns how many characters of the ids in a table are enough to tell each from all
+	// others there are; 0 is all of them.
 	Shorten func(ids []string) int
 }
 
-// A ListWriter prints a list row by row. Table and YAML are printed by Close; all other forms as the rows come, so a
-// list of a million rows needs no memory.
+// A ListWriter prints a list row by row. Table and YAML are printed by Close; all other forms as
+// the rows come, so a list of a million rows needs no memory.
 type ListWriter[T any] interface {
 	Write(row T) error
 	Close() error

@@ -52,7 +52,8 @@ func encodeYAML(w io.Writer, value any) error {
 	return err
 }
 
-// encoded is a list whose rows go out as the JSON of their fields: each to one function, and the end of the list to another.
+// encoded is a list whose rows go out as the JSON of their fields: each to one function, and the
+// end of the list to another.
 type encoded[T any] struct {
 	fields []string
 	each   func(row any) error

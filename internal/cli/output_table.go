@@ -103,8 +103,9 @@ func (t *table[T]) paint() {
 	}
 }
 
-// lines is a table whose rows are printed as they come: a column is as wide as its widest cell so far, the one with Rest has
-// the room that the others leave, and a line is cut to the terminal's width.
+// lines is a table whose rows are printed as they come: a column is as wide as its widest cell so
+// far, the one with Rest has the room that the others leave, and a line is cut to the terminal's
+// width.
 type lines[T any] struct {
 	app    *App
 	view   View[T]
@@ -112,8 +113,8 @@ type lines[T any] struct {
 	widths []int
 }
 
-// lineID is how much of an id a line shows: its millisecond and three digits more, which no other event of that millisecond
-// is likely to have. What the rows to come have is not known.
+// lineID is how much of an id a line shows: its millisecond and three digits more, which no other
+// event of that millisecond is likely to have. What the rows to come have is not known.
 const lineID = 18
 
 // NewLineWriter prints rows on a terminal as they come.
@@ -167,8 +168,8 @@ func (l *lines[T]) Close() error { return nil }
 const (
 	// tableGap is the room between two columns.
 	tableGap = 2
-	// leastCell is how much of a cell is shown while others can be made narrower, leastRest how much of one that gets what
-	// room there is, and leastEver of any on a very small terminal.
+	// leastCell is how much of a cell is shown while others can be made narrower, leastRest how
+	// much of one that gets what room there is, and leastEver of any on a very small terminal.
 	leastCell, leastRest, leastEver = 18, 26, 8
 )
 
@@ -201,8 +202,9 @@ func (t *table[T]) widths() []int {
 	return widths
 }
 
-// fitWidth makes cells narrower until every row fits the terminal: first those of the column that has the room that the others
-// leave, then all down to their least, and on a very small terminal below that.
+// fitWidth makes cells narrower until every row fits the terminal: first those of the column that
+// has the room that the others leave, then all down to their least, and on a very small terminal
+// below that.
 func (t *table[T]) fitWidth() {
 	if t.width <= 0 {
 		return

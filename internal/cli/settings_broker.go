@@ -48,9 +48,9 @@ func brokerSettings() (settings []Setting) {
 	return settings
 }
 
-// chooseBroker finds which broker is meant, and refuses settings of another one: whoever set them means them. A variable
-// that is not ours, such as GOOGLE_CLOUD_PROJECT, is there for other programs, and is left alone. The settings of other
-// brokers have no value from then on.
+// chooseBroker finds which broker is meant, and refuses settings of another one: whoever set them
+// means them. A variable that is not ours, such as GOOGLE_CLOUD_PROJECT, is there for other
+// programs, and is left alone. The settings of other brokers have no value from then on.
 func (c *Config) chooseBroker() (problems []string) {
 	chosen := c.value(keyBroker)
 	byFlag := strings.HasPrefix(chosen.Origin, "flag ")
@@ -78,8 +78,9 @@ func (c *Config) chooseBroker() (problems []string) {
 	return problems
 }
 
-// fitTimes lets the times of a publisher that have no value of their own follow the time that the broker may take for one
-// message: a request of many messages begins some of them while others are answered, and the lease outlasts all of it.
+// fitTimes lets the times of a publisher that have no value of their own follow the time that the
+// broker may take for one message: a request of many messages begins some of them while others are
+// answered, and the lease outlasts all of it.
 func (c *Config) fitTimes() {
 	kind, p := c.BrokerKind(), &c.Publish
 	if kind.Takes == nil {

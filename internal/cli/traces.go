@@ -23,8 +23,9 @@ import (
 // lastSpans is how long a closing program waits until its last spans are sent.
 const lastSpans = 5 * time.Second
 
-// StartTraces sends spans to where the OTEL_ variables say, until the app is closed. It returns nil where they name no endpoint, or
-// switch traces off. That a collector does not take spans is logged and stops nothing.
+// StartTraces sends spans to where the OTEL_ variables say, until the app is closed. It returns nil
+// where they name no endpoint, or switch traces off. That a collector does not take spans is logged
+// and stops nothing.
 func (a *App) StartTraces(ctx context.Context) (trace.TracerProvider, error) {
 	if otelEnv("ENDPOINT") == "" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return nil, nil

@@ -14,7 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// UnknownCommand refuses a command that does not exist, and names the one that was most likely meant.
+// UnknownCommand refuses a command that does not exist, and names the one that was most likely
+// meant.
 func UnknownCommand(cmd *cobra.Command, given []string) error {
 	name := given[0]
 	err := fault.Usagef("%s has no command %q", cmd.CommandPath(), name)
@@ -118,7 +119,8 @@ func similarFlag(cmd *cobra.Command, err error) string {
 	return catalogue.Nearest(unknown.GetSpecifiedName(), names)
 }
 
-// FlagError puts what the flag library found into the words of the other errors, and adds a hint to what wrong makes of that.
+// FlagError puts what the flag library found into the words of the other errors, and adds a hint to
+// what wrong makes of that.
 func FlagError(c *cobra.Command, err error, wrong func(error) error) error {
 	hint := c.CommandPath() + " --help lists the flags"
 	if similar := similarFlag(c, err); similar != "" {

@@ -34,9 +34,9 @@ const (
 	restOfPaper = "\x1b[J"
 )
 
-// Watch looks once or, with --watch, until ctx ends: on a terminal each look is drawn over the one before, on a screen of
-// its own; elsewhere one comes after the other. A look that fails is shown and tried again: watching through an outage is
-// what the operator is there for.
+// Watch looks once or, with --watch, until ctx ends: on a terminal each look is drawn over the one
+// before, on a screen of its own; elsewhere one comes after the other. A look that fails is shown
+// and tried again: watching through an outage is what the operator is there for.
 func (a *App) Watch(ctx context.Context, w Watch, look func(ctx context.Context) error) error {
 	if !w.On {
 		return look(ctx)

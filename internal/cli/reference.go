@@ -1,4 +1,4 @@
-package cmd
+package cli
 
 import (
 	"bytes"
@@ -14,22 +14,18 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
-
-	"github.com/outboxctl/outboxctl/internal/cli"
 )
 
-// WriteReference writes everything that is generated from the command tree below dir: shell completions, man pages
-// and the configuration reference. The same code writes the same bytes, so a comparison shows what is stale.
-func WriteReference(dir string) error {
-	app := cli.NewApp(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, nil)
-	app.Build = buildVersion()
-	root := newRootCmd(app)
+// WriteReference writes everything that is generated from the command tree below dir: shell
+// completions, man pages and the configuration reference. The same code writes the same bytes, so a
+// comparison shows what is stale.
+func WriteReference(dir string, root *cobra.Command) error {
 	root.DisableAutoGenTag = true
 	files := map[string]func(io.Writer) error{
 		"completions/outboxctl.bash": func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
 		"completions/_outboxctl":     root.GenZshCompletion,
 		"completions/outboxctl.fish": func(w io.Writer) error { return root.GenFishCompletion(w, true) },
-		"docs/configuration.md":      writeConfigReference,
+		"docs/configuration.md":      WriteConfigReference,
 	}
 	addManPages(files, root)
 	for name, write := range files {
@@ -62,7 +58,8 @@ func addManPages(files map[string]func(io.Writer) error, cmd *cobra.Command) {
 
 var manDate = regexp.MustCompile(`(?m)^(\.TH "[^"]*" "1") "[^"]*"`)
 
-// writeManPage leaves the date out: a page that changes every month by itself could not be compared.
+// writeManPage leaves the date out: a page that changes every month by itself could not be
+// compared.
 func writeManPage(w io.Writer, cmd *cobra.Command, name string) error {
 	epoch := time.Unix(0, 0).UTC()
 	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Date: &epoch, Source: "outboxctl", Manual: "outboxctl"}
@@ -74,12 +71,14 @@ func writeManPage(w io.Writer, cmd *cobra.Command, name string) error {
 	return err
 }
 
-// configuration is the page of the configuration reference, without its table and its keys of servers.
+// configuration is the page of the configuration reference, without its table and its keys of
+// servers.
 //
 //go:embed configuration.md.tmpl
 var configuration string
 
-func writeConfigReference(w io.Writer) error {
+// WriteConfigReference writes the page that lists every setting.
+func WriteConfigReference(w io.Writer) error {
 	var b strings.Builder
 	for _, row := range referenceRows() {
 		var names []string
@@ -96,20 +95,21 @@ func writeConfigReference(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(names, "<br>"), code(row[0].Def), strings.ReplaceAll(row[0].Help, "|", `\|`))
 	}
-	_, err := fmt.Fprintf(w, configuration, b.String(), code(strings.Join(cli.ServerKeys(), "`, `")))
+	_, err := fmt.Fprintf(w, configuration, b.String(), code(strings.Join(ServerKeys(), "`, `")))
 	return err
 }
 
-// referenceRows are the settings in their order, those that mean the same for several brokers together.
-func referenceRows() (rows [][]cli.Setting) {
-	for _, k := range cli.Settings() {
+// referenceRows are the settings in their order, those that mean the same for several brokers
+// together.
+func referenceRows() (rows [][]Setting) {
+	for _, k := range Settings() {
 		leaf := k.Name[strings.LastIndex(k.Name, ".")+1:]
-		same := slices.IndexFunc(rows, func(row []cli.Setting) bool {
+		same := slices.IndexFunc(rows, func(row []Setting) bool {
 			first := row[0]
 			return strings.HasSuffix(first.Name, "."+leaf) && first.Help == k.Help && first.Def == k.Def && first.Flag == k.Flag
 		})
 		if same < 0 {
-			rows = append(rows, []cli.Setting{k})
+			rows = append(rows, []Setting{k})
 			continue
 		}
 		rows[same] = append(rows[same], k)
