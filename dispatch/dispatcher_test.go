@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -155,9 +156,11 @@ func TestRunUntilTold(t *testing.T) {
 	require.Equal(t, 1, <-attempts)
 	require.Equal(t, 2, <-attempts)
 	require.ErrorIs(t, d.Run(ctx), dispatch.ErrRunning)
-	var version string
-	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT version FROM outbox_publishers`).Scan(&version))
-	require.Contains(t, version, "embedded")
+	require.Eventually(t, func() bool {
+		var version string
+		err := db.Pool.QueryRow(t.Context(), `SELECT coalesce(min(version), '') FROM outbox_publishers`).Scan(&version)
+		return err == nil && strings.Contains(version, "embedded")
+	}, time.Minute, 10*time.Millisecond, "its heartbeat goes beside its work")
 	stop()
 	require.NoError(t, <-ended)
 	require.Contains(t, log.String(), "publishing panicked: the first time")
