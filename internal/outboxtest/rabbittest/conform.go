@@ -16,10 +16,17 @@ import (
 func (n *Node) Topic(t testing.TB, queue amqp.Table) string {
 	t.Helper()
 	name := fmt.Sprintf("t-%s", t.Name())
-	ch := n.Channel(t)
-	require.NoError(t, ch.ExchangeDeclare(name, amqp.ExchangeTopic, true, false, false, false, nil))
-	_, err := ch.QueueDeclare(name, true, false, false, false, queue)
-	require.NoError(t, err)
+	var ch *amqp.Channel
+	for try := 0; ; try++ { // a node that has just started may refuse a queue with replicas, and closes the channel then
+		ch = n.Channel(t)
+		require.NoError(t, ch.ExchangeDeclare(name, amqp.ExchangeTopic, true, false, false, false, nil))
+		_, err := ch.QueueDeclare(name, true, false, false, false, queue)
+		if err == nil {
+			break
+		}
+		require.Less(t, try, 20, "%v", err)
+		t.Logf("declare %s: %v", name, err)
+	}
 	require.NoError(t, ch.QueueBind(name, "#", name, false, nil))
 	t.Cleanup(func() {
 		_, _ = ch.QueueDelete(name, false, false, false)

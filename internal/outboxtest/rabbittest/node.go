@@ -194,9 +194,9 @@ func (n *Node) untilUp() error {
 func (n *Node) Stop() error {
 	for _, cmd := range []*exec.Cmd{n.server, n.names} {
 		if cmd != nil {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-			_ = cmd.Wait() // it ends by the signal
+			// Asked politely, a node whose queue never came up waits for it for ever.
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			_ = cmd.Wait() // it ends by the signal
 		}
 	}
 	return os.RemoveAll(n.dir)
