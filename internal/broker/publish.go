@@ -10,17 +10,21 @@ import (
 	"github.com/outboxctl/outboxctl/dispatch"
 )
 
-// Publish is the head that the Publishers of brokers share: err is what is wrong with the topic, and the call takes at most
-// timeout. The last quarter of the time is for answers: what would be sent after begin has ended is unsent.
+// Publish is the head that the Publishers of brokers share: err is what is wrong with the topic, and the call takes as long as
+// its caller lets it, or timeout. The last quarter of the time is for answers: what would be sent after begin has ended is
+// unsent.
 func Publish(
 	ctx context.Context, timeout time.Duration, messages int, err error, send func(ctx, begin context.Context) []dispatch.Result,
 ) []dispatch.Result {
 	if err != nil || messages == 0 {
 		return All(messages, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	end, limited := ctx.Deadline()
+	if !limited {
+		end = time.Now().Add(timeout)
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	end, _ := ctx.Deadline()
 	begin, stop := context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
 	defer stop()
 	if err := begin.Err(); err != nil {

@@ -1,6 +1,7 @@
 package rabbitmq_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -63,8 +64,17 @@ func TestFrontConformance(t *testing.T) {
 	node.Conform(t, func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher {
 		p := front.New(func() (*amqp.Connection, error) { return amqp.Dial(url(rabbittest.Admin, addr)) }, topics, front.Options{})
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
-		return p
+		return patient{p}
 	})
+}
+
+// patient gives a call a minute, as connect does: a dispatcher says how long one may take.
+type patient struct{ front.Publisher }
+
+func (p patient) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return p.Publisher.Publish(ctx, topic, msgs)
 }
 
 // What a real node says of each thing that can be wrong with a message or a topic.
