@@ -196,6 +196,7 @@ func TestTheAPIChanges(t *testing.T) {
 	api := readOpenAPI(t)
 	status, plan, text := b.api(http.MethodPost, "/plans", `{"action": "restore", "filter": {"reason": ["max_attempts"], "until": "0s"}, "note": "mistake"}`)
 	require.Equal(t, http.StatusAccepted, status, text)
+	plan = b.reaches(plan.ID, "ready")
 	require.EqualValues(t, 1, plan.Total)
 	require.Equal(t, map[string]int64{"order_canceled": 1}, plan.Summary.Types)
 	var value any
@@ -227,6 +228,7 @@ func TestTheAPIChanges(t *testing.T) {
 	status, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/stop", "")
 	require.Equal(t, http.StatusAccepted, status, "it has ended, as was wanted")
 	_, plan, _ = b.api(http.MethodPost, "/plans", `{"action": "republish", "ids": ["00000000-0000-7000-8000-0000000000e1"]}`)
+	plan = b.reaches(plan.ID, "ready")
 	status, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/stop", "")
 	require.Equal(t, http.StatusConflict, status)
 	status, _, _ = b.api(http.MethodDelete, "/plans/"+plan.ID, "")
@@ -246,6 +248,7 @@ func TestAHopelessReplayIsRefused(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(2, "invalid_payload")
 	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "x"}`)
+	plan = b.reaches(plan.ID, "ready")
 	_, _, body := b.get("/plans/" + plan.ID)
 	require.Contains(t, body, "2 of 2 dead letters would fail again unchanged: 2 invalid_payload")
 	confirm := fmt.Sprintf(`{"confirm": {"count": 2, "database": %q}`, plan.Database.Name)
