@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -345,47 +343,6 @@ func (a *App) Keeper() (*idem.Keeper, error) {
 		return nil, err
 	}
 	return idem.New(rdb, cfg.Idempotency.TTL), nil
-}
-
-// Log is the structured log on Err: JSON, or for people when Err is a terminal and no format was
-// chosen.
-func (a *App) Log() zerolog.Logger {
-	level, format := zerolog.InfoLevel, "json"
-	if a.cfg != nil {
-		level, format = parseLevel(a.cfg.Log.Level), a.cfg.Log.Format
-		if a.ErrTTY && a.cfg.Origin("log.format") == OriginDefault {
-			format = "console"
-		}
-	}
-	if format == "console" {
-		w := zerolog.ConsoleWriter{Out: a.Err, TimeFormat: "15:04:05.000", NoColor: !a.colored(a.ErrTTY)}
-		return zerolog.New(w).Level(level).Hook(zerolog.HookFunc(stamp))
-	}
-	return zerolog.New(escapedJSON{a.Err}).Level(level).Hook(zerolog.HookFunc(stamp))
-}
-
-// escapedJSON writes JSON lines in which a terminal finds nothing to act on: zerolog escapes C0
-// controls only, and texts of brokers and databases are in its lines.
-type escapedJSON struct{ out io.Writer }
-
-func (w escapedJSON) Write(line []byte) (int, error) {
-	if _, err := w.out.Write(safetext.JSON(line)); err != nil {
-		return 0, err
-	}
-	return len(line), nil
-}
-
-// stamp dates a line to the millisecond, which zerolog only does for all of a program.
-func stamp(e *zerolog.Event, _ zerolog.Level, _ string) {
-	e.Str(zerolog.TimestampFieldName, time.Now().Format("2006-01-02T15:04:05.000Z07:00"))
-}
-
-func parseLevel(name string) zerolog.Level {
-	level, err := zerolog.ParseLevel(name)
-	if err != nil {
-		return zerolog.InfoLevel
-	}
-	return level
 }
 
 // OnClose registers what Close undoes, last opened first.
