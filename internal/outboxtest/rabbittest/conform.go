@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -24,8 +25,8 @@ func (n *Node) Topic(t testing.TB, queue amqp.Table) string {
 		if err == nil {
 			break
 		}
-		require.Less(t, try, 20, "%v", err)
-		t.Logf("declare %s: %v", name, err)
+		require.Less(t, try, 300, "%v", err)
+		time.Sleep(100 * time.Millisecond)
 	}
 	require.NoError(t, ch.QueueBind(name, "#", name, false, nil))
 	t.Cleanup(func() {
