@@ -7,6 +7,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/dispatch"
@@ -18,16 +19,13 @@ func (n *Node) Topic(t testing.TB, queue amqp.Table) string {
 	t.Helper()
 	name := fmt.Sprintf("t-%s", t.Name())
 	var ch *amqp.Channel
-	for try := 0; ; try++ { // a node that has just started may refuse a queue with replicas, and closes the channel then
+	// A node that has just started may refuse a queue with replicas, and closes the channel then.
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		ch = n.Channel(t)
-		require.NoError(t, ch.ExchangeDeclare(name, amqp.ExchangeTopic, true, false, false, false, nil))
+		require.NoError(c, ch.ExchangeDeclare(name, amqp.ExchangeTopic, true, false, false, false, nil))
 		_, err := ch.QueueDeclare(name, true, false, false, false, queue)
-		if err == nil {
-			break
-		}
-		require.Less(t, try, 300, "%v", err)
-		time.Sleep(100 * time.Millisecond)
-	}
+		require.NoError(c, err)
+	}, time.Minute, 100*time.Millisecond)
 	require.NoError(t, ch.QueueBind(name, "#", name, false, nil))
 	t.Cleanup(func() {
 		_, _ = ch.QueueDelete(name, false, false, false)
