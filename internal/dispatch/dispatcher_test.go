@@ -199,13 +199,16 @@ func TestFailuresBackOffAndEndInTheDeadLetters(t *testing.T) {
 func TestRowAtItsLimitDiesOfItsTrueCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBundle(t, func(c *Config) { c.MaxAttempts = 3 })
-		rows := b.store.add(4, "red")
+		rows := b.store.add(5, "red")
 		rows[0].AttemptCount, rows[0].lastError = 5, "quota exceeded" // the maximum was lowered
 		rows[1].AttemptCount = 2
 		b.store.leaseUntil(time.Now(), rows[1])
 		rows[2].AttemptCount = 3
+		rows[3].AttemptCount, rows[3].lastError = 3, refusedMark+"bad payload; then the lease expired"
 		start(t, b.Dispatcher)
 		time.Sleep(time.Second)
+		require.Equal(t, outbox.ReasonRejectedByBroker, b.store.all()[3].dead)
+		require.Equal(t, "bad payload; then the lease expired", b.store.all()[3].lastError)
 		for i, want := range []string{"quota exceeded", "lease expired", "no attempts left: 3 of 3 were used, and none has left an error"} {
 			got := b.store.all()[i]
 			require.Equal(t, outbox.ReasonMaxAttempts, got.dead)

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // group is the rows of one claim that go to one topic, or that have one ordering key: the
@@ -125,7 +123,7 @@ func (d *Dispatcher) fit(row *Claimed) (topic string, msg Message, bad *unfit) {
 		return topic, msg, bad
 	}
 	if limit := d.attemptLimit(row); row.AttemptCount >= limit {
-		return topic, msg, &unfit{reason: outbox.ReasonMaxAttempts, err: attemptsSpent(row, limit)}
+		return topic, msg, attemptsSpent(row, limit)
 	}
 	return topic, msg, expired(row, d.policy(row))
 }

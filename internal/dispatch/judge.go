@@ -10,14 +10,18 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// attemptsSpent is the error of a row that has no attempts left when it is
+// attemptsSpent is the death of a row that has no attempts left when it is
 // claimed: its last publisher ended without a verdict, or the maximum was lowered.
-// The cause of its death is why the last attempt failed.
-func attemptsSpent(row *Claimed, limit int) error {
-	if row.LastError != "" {
-		return textError(row.LastError)
+// Its cause is why the last attempt failed.
+func attemptsSpent(row *Claimed, limit int) *unfit {
+	if answer, ok := row.refused(); ok {
+		return &unfit{reason: outbox.ReasonRejectedByBroker, err: textError(answer)}
 	}
-	return fmt.Errorf("no attempts left: %d of %d were used, and none has left an error", row.AttemptCount, limit)
+	if row.LastError != "" {
+		return &unfit{reason: outbox.ReasonMaxAttempts, err: textError(row.LastError)}
+	}
+	return &unfit{reason: outbox.ReasonMaxAttempts, err: fmt.Errorf(
+		"no attempts left: %d of %d were used, and none has left an error", row.AttemptCount, limit)}
 }
 
 // attemptLimit is the row's own, or its type's, or the publisher's.
@@ -141,6 +145,9 @@ func (d *Dispatcher) judgeFailure(topic string, row *Claimed, err error, v *Verd
 			break
 		}
 		a.Delay = max(d.delay(row, a.Number), waitOf(err))
+		if ClassOf(err) == Refused {
+			err = fmt.Errorf(refusedMark+"%w", err)
+		}
 		v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(err), Delay: a.Delay})
 	}
 	return a

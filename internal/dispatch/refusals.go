@@ -3,6 +3,7 @@ package dispatch
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -27,8 +28,16 @@ const maxRefusals = 10_000
 //     when its attempts are used up, at the latest after Σ backoff (about six
 //     minutes by default), or earlier when the topic accepts something else.
 //
-// Refusals are kept per publisher and not stored. A restart forgets them, and
-// then needs one more answer.
+// A publisher remembers when it saw a refusal. That another one did, or one that is
+// no more, the row's last error tells: then the first answer came before this claim.
+
+// refusedMark begins the last error of a row that was refused and waits.
+const refusedMark = "refused: "
+
+// refused is what the broker answered when it last refused the row.
+func (c *Claimed) refused() (answer string, ok bool) {
+	return strings.CutPrefix(c.LastError, refusedMark)
+}
 
 // blame gives each refused result of a group the class that the topic's other
 // answers imply: Rejected, Misconfigured, or still Refused when nothing is known.
@@ -42,7 +51,11 @@ func (b *breaker) blame(g *group, results []Result, now time.Time) {
 	unexplained = slices.DeleteFunc(unexplained, func(i int) bool {
 		id := g.rows[i].ID
 		first, known := b.refused[id]
-		guilty := known && b.lastAccepted.After(first)
+		_, before := g.rows[i].refused()
+		if !known && before {
+			first = g.claimed
+		}
+		guilty := (known || before) && b.lastAccepted.After(first)
 		if guilty {
 			results[i].Err = NewFailure(Rejected, CodeOf(results[i].Err), results[i].Err)
 			delete(b.refused, id)

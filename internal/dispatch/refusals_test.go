@@ -114,6 +114,27 @@ func TestRefusedMessageDiesOnceTheTopicAcceptsAnother(t *testing.T) {
 	}
 }
 
+// That another publisher has seen a refusal is as good as having seen it.
+func TestMessageThatAnotherPublisherWasRefusedDiesAtTheNextRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		bad := b.store.add(1, "red")[0]
+		bad.AttemptCount, bad.lastError = 1, refusedMark+"no"
+		b.store.add(1, "red")[0].next = time.Now().Add(2 * time.Second) // while the broker considers the first
+		waits := []time.Duration{5 * time.Second, time.Millisecond}
+		b.broker.latency = func(string) (wait time.Duration) {
+			wait, waits = waits[0], waits[1:]
+			return wait
+		}
+		b.broker.refuse(func(_ string, m Message) bool { return m.EventID == bad.ID })
+		start(t, b.Dispatcher)
+		time.Sleep(6 * time.Second)
+		require.Equal(t, outbox.ReasonRejectedByBroker, b.store.all()[0].dead)
+		require.Equal(t, 2, b.store.all()[0].AttemptCount)
+		require.Equal(t, 1, b.store.count(isPublished))
+	})
+}
+
 // A topic whose refused rows were taken by others must not stay misconfigured.
 func TestMisconfiguredTopicWithoutRowsIsHealthyAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -54,10 +54,6 @@ func TestAllowedOddities(t *testing.T) {
 			first := again(h, givenBack, "early")
 			first.At, first.Stored, first.Code = changeOf(h, givenBack, 0).At.Add(time.Millisecond), false, "InvalidArgument"
 		}},
-		{"refused, then dead of attempts that were lost", func(h *history.History) {
-			l := letterOf(h, poison, "replayed")
-			l.Reason, l.Error = "max_attempts", "rpc error: code = InvalidArgument desc = rejected; then the lease of publisher p expired without a verdict"
-		}},
 		{"a line in the ledger with its id", func(h *history.History) {
 			find(h.Ledger, func(l *history.LedgerRow) bool { return l.Line == "line-1" }).EventID = fromLine
 		}},

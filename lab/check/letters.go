@@ -1,10 +1,6 @@
 package check
 
-import (
-	"regexp"
-
-	"github.com/outboxctl/outboxctl/lab/history"
-)
+import "github.com/outboxctl/outboxctl/lab/history"
 
 // The states of a dead letter. An operator who discards one gives up on it: the failure stays
 // terminal.
@@ -12,10 +8,6 @@ const (
 	letterOpen      = "open"
 	letterDiscarded = "discarded"
 )
-
-// refusal is what Pub/Sub, a service or NATS answers to an event that must die. Such a one may lose
-// attempts to killed publishers, and still its letter tells the refusal.
-var refusal = regexp.MustCompile(`InvalidArgument|answered 422|err_code=10054`)
 
 // letters is I7.
 func (c *checker) letters(e *event) {
@@ -31,9 +23,9 @@ func (c *checker) letters(e *event) {
 		if l.State == letterOpen || l.State == letterDiscarded {
 			standing++
 		}
-		if l.Reason == "max_attempts" && !(terminal && refusal.MatchString(l.Error)) {
-			c.violate("I7", e.id, "died of attempts, at %s after %d: an outage must not kill events",
-				clock(l.FailedAt), l.Attempts)
+		if l.Reason == "max_attempts" {
+			c.violate("I7", e.id, "died of attempts, at %s after %d (%s): an outage must not kill events",
+				clock(l.FailedAt), l.Attempts, l.Error)
 			return
 		}
 		if row != nil && l.Payload != row.Payload {

@@ -157,15 +157,6 @@ func contentCorruptions() []corruption {
 			h.Letters = append(h.Letters, history.Letter{ID: "l", EventID: plain, Reason: "rejected_by_broker", State: "open", Payload: rowOf(h, plain).Payload})
 		}},
 		{"died of attempts", "I7", poison, func(h *history.History) { letterOf(h, poison, "replayed").Reason = "max_attempts" }},
-		{"died of attempts, its refusal forgotten", "I7", poison, func(h *history.History) {
-			l := letterOf(h, poison, "replayed")
-			l.Reason, l.Error = "max_attempts", "lease of publisher p expired without a verdict"
-		}},
-		{"refused, deliverable and dead of attempts", "I7", plain, func(h *history.History) {
-			h.Letters = append(h.Letters, history.Letter{
-				ID: "l", EventID: plain, Reason: "max_attempts", State: "replayed", Payload: rowOf(h, plain).Payload, Error: "code = InvalidArgument",
-			})
-		}},
 		{"dead letter lost", "I7", written, func(h *history.History) {
 			drop(&h.Letters, func(l *history.Letter) bool { return l.EventID == written })
 			drop(&h.Audits, func(a *history.Audit) bool { return a.Action == "dlq.discard" })
