@@ -3,6 +3,7 @@ package safetext
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -18,10 +19,12 @@ const Hidden = "****"
 func Stored(s string) string {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	s = strings.ReplaceAll(s, "\x00", "")
-	s = Cut(Redact(s), MaxStored)
+	if s = Redact(s); len(s) <= MaxStored {
+		return s
+	}
 	// The cut may have left a piece of what stands for a secret, which would be taken for one the next
 	// time.
-	return Cut(Redact(s), MaxStored)
+	return Cut(Redact(Cut(s, MaxStored)), MaxStored)
 }
 
 // Cut shortens s to at most limit bytes without splitting a rune: half a rune makes PostgreSQL
@@ -68,8 +71,26 @@ var (
 // secretName is how the name of a secret ends.
 const secretName = `pass(?:word|wd|phrase)|pwd|secret|token|(?:api|access|private|secret)[_-]?key|-signature`
 
+// hints are what one of the patterns needs, in lower case.
+var hints = []string{"://", "bearer", "authorization", "pass", "pwd", "secret", "token", "key", "-signature"}
+
+// harmless reports whether no pattern can match: nearly all errors, at a hundredth of the patterns' cost. What is not
+// ASCII may fold into a hint, and is left to them.
+func harmless(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	s = strings.ToLower(s)
+	return !slices.ContainsFunc(hints, func(hint string) bool { return strings.Contains(s, hint) })
+}
+
 // Redact hides passwords, tokens and keys inside a text of any kind.
 func Redact(s string) string {
+	if harmless(s) {
+		return s
+	}
 	s = privateKey.ReplaceAllString(s, Hidden)
 	s = redactURLs(s)
 	s = bearer.ReplaceAllString(s, "$1"+Hidden)
