@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumers"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
 const twoTopics = `outbox: 1
@@ -76,4 +78,81 @@ func TestAConsumersFailureIsShownAndRetried(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, order+"\n"+media+"\n", string(text), "the other consumer remembers")
 	w.ok("check")
+}
+
+// Two databases share Redis and a topic with its subscription; each knows what failed at its own consumer, and a retry is of one
+// tenant where that is said.
+func TestFailuresAreOfOneContextAndOneTenant(t *testing.T) {
+	t.Parallel()
+	fake, rdb := outboxtest.PubSub(t), outboxtest.Redis(t)
+	file := filepath.Join(t.TempDir(), "outboxctl.yaml")
+	contexts := "contexts:\n"
+	context := func(name string) *eventWorld {
+		w := &eventWorld{t: t, db: outboxtest.DB(t), rdb: rdb, env: []string{"OUTBOXCTL_CONFIG=" + file, "OUTBOXCTL_CONTEXT=" + name, "OUTBOXCTL_ACTOR=tester"}}
+		contexts += fmt.Sprintf("  %s: {database: {url: %q}, redis: {url: %q}, pubsub: {project: %s, emulator: %q}}\n", name, w.db.URL, rdb.URL, fake.Project, fake.Addr())
+		return w
+	}
+	one, two := context("one"), context("two")
+	require.NoError(t, os.WriteFile(file, []byte(contexts), 0o600))
+	const ann, bob = "aaaaaaaa-1111-4111-8111-111111111111", "bbbbbbbb-1111-4111-8111-111111111111"
+	emit := func(w *eventWorld, tenant string) string {
+		return strings.TrimSpace(w.ok("emit", "--type", "media_uploaded", "--aggregate-id", uuid.NewString(), "--data", `{}`, "--tenant", tenant))
+	}
+	consume := func(command string, more ...string) {
+		one.ok(append([]string{"consume", "--consumer", "mailer", "--exec", command, "--topic", "domain", "--http-addr", ""}, more...)...)
+	}
+	failures := func(w *eventWorld, more ...string) (states map[string]string) {
+		var list []consumers.Failure
+		require.NoError(t, json.Unmarshal([]byte(w.ok(append([]string{"consumer", "failures", "mailer", "-o", "json"}, more...)...)), &list))
+		states = map[string]string{}
+		for _, f := range list {
+			states[f.EventID] = f.State
+		}
+		return states
+	}
+	waiting := `SELECT count(*) FROM outbox_events WHERE published_at IS NULL`
+
+	one.ok("topic", "ensure")
+	ofAnn, ofBob := emit(one, ann), emit(one, bob)
+	one.ok("publish", "--once")
+	consume("exit 65", "--idle-exit", "300ms")
+	all := map[string]string{ofAnn: consumers.GaveUp, ofBob: consumers.GaveUp}
+	require.Equal(t, all, failures(one))
+	require.Empty(t, failures(two))
+	require.Contains(t, one.ok("consumer", "list", "--jq", `.[] | "\(.consumer) \(.gaveUp)"`), "mailer 2")
+	require.Contains(t, two.ok("consumer", "list", "--jq", `.[] | "\(.consumer) \(.gaveUp)"`), "mailer 0", "Redis knows the name")
+	require.Contains(t, one.fails(1, "check", "--context", "one,two"), "1 of 2 contexts ok; one: consumer mailer gave up 2 events")
+	require.Contains(t, one.fails(cli.ExitUsage, "consumer", "failures", "--context", "one,two"), "choose one context")
+
+	// The other database has nothing to try again, not even by its id.
+	two.fails(cli.ExitNotFound, "consumer", "retry", "mailer", ofAnn, "--yes")
+	two.ok("consumer", "retry", "mailer", "--yes")
+	two.fails(cli.ExitNotFound, "why", ofAnn)
+	require.Equal(t, all, failures(one))
+	require.Zero(t, one.Count(waiting))
+
+	// A tenant is named as in every other command: in any spelling of its id, and an id it has to be.
+	require.Equal(t, map[string]string{ofAnn: consumers.GaveUp}, failures(one, "--tenant", strings.ToUpper(ann)))
+	require.Empty(t, failures(one, "--tenant", uuid.NewString()))
+	require.Contains(t, one.fails(cli.ExitUsage, "consumer", "failures", "--tenant", "ann"), `"ann" is not a UUID`)
+	one.fails(cli.ExitUsage, "consumer", "retry", "mailer", "--tenant", "ann", "--yes")
+	one.ok("consumer", "retry", "mailer", "--tenant", ann, "--yes")
+	require.Equal(t, map[string]string{ofAnn: consumers.Failing, ofBob: consumers.GaveUp}, failures(one))
+	require.Equal(t, 1, one.Count(waiting+` AND id = $1`, ofAnn))
+	require.Equal(t, 1, one.Count(waiting))
+
+	// One consumer receives what both publish. What is not in its database is told apart, and keeps nothing from being tried again.
+	one.ok("publish", "--once")
+	consume("true", "--type", "media_uploaded", "--idle-exit", "3s")
+	foreign := emit(two, bob)
+	two.ok("publish", "--once")
+	again := emit(one, bob)
+	one.ok("publish", "--once")
+	consume("exit 65", "--idle-exit", "300ms")
+	before := failures(one, "--state", consumers.GaveUp)
+	require.Contains(t, before, foreign)
+	require.Contains(t, before, again)
+	require.Contains(t, one.fails(cli.ExitPartial, "consumer", "retry", "mailer", "--yes"), "1 not found")
+	require.Equal(t, map[string]string{foreign: consumers.GaveUp}, failures(one, "--state", consumers.GaveUp))
+	require.Empty(t, failures(two))
 }

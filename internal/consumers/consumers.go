@@ -109,10 +109,22 @@ func (p FailuresParams) Check() error {
 	if p.Limit < 0 {
 		return fault.Usagef("--limit: want a number that is not negative")
 	}
+	if _, err := p.tenant(); err != nil {
+		return err
+	}
 	if p.Consumer == "" {
 		return nil
 	}
 	return idem.CheckConsumers([]string{p.Consumer})
+}
+
+// tenant is the tenant's id as messages have it, or empty.
+func (p FailuresParams) tenant() (string, error) {
+	if p.TenantID == "" {
+		return "", nil
+	}
+	id, err := outbox.ParseTenant(p.TenantID)
+	return id.String(), err
 }
 
 // selectFailures reads by primary key, or by the index on event_id. Ids of events grow with time.
@@ -132,7 +144,11 @@ func Failures(ctx context.Context, db outbox.Database, p FailuresParams) ([]Fail
 	if len(p.EventIDs) == 0 {
 		p.EventIDs = nil // all of them, which an empty list would not be
 	}
-	rows, err := db.Query(ctx, selectFailures, p.Consumer, p.State, p.EventType, p.Namespace, p.TenantID, p.EventIDs, p.Limit)
+	tenant, err := p.tenant()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.Query(ctx, selectFailures, p.Consumer, p.State, p.EventType, p.Namespace, tenant, p.EventIDs, p.Limit)
 	if err != nil {
 		return nil, err
 	}
