@@ -30,6 +30,10 @@ func newEventListCmd(app *cli.App) *cobra.Command {
 the time they were published, dead ones by the time they died, waiting ones by their turn (the last
 in the queue first).
 
+The time an event was made is read from its id (UUIDv7). Where an application makes random ids, all
+of them are listed by their last change instead: published, dead or emitted; with --limit 0, and
+while more than 20,000 wait, by id.
+
 What has no index is looked for in short steps of at most five thousand rows: pressing Ctrl-C is
 always safe.`,
 		Example: `  outboxctl event list --status pending

@@ -159,6 +159,17 @@ func (f Filter) walk() (Walk, error) {
 	return w, nil
 }
 
+// byChange walks all events by their last change. No index has created_at, which would cost every event: the waiting ones
+// are sorted for each window.
+func (w *Walk) byChange() {
+	w.Key, w.Cast = "coalesce(published_at, dead_at, created_at)", "timestamptz"
+	w.Parts = [][2]string{
+		{"published_at", "published_at IS NOT NULL"},
+		{"dead_at", "dead_at IS NOT NULL AND published_at IS NULL"},
+		{"created_at", "published_at IS NULL AND dead_at IS NULL"},
+	}
+}
+
 // compile turns the filter into conditions on events. Since and Until limit created_at or, with byPublication, published_at.
 func (f Filter) compile(byPublication bool) (Walk, error) {
 	w, err := f.walk()

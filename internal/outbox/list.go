@@ -24,12 +24,26 @@ type ListParams struct {
 // Check reports what is wrong with the params, before anything is opened, and makes the cursor canonical.
 func (p *ListParams) Check() error { return p.CheckCursor() }
 
-// ListEvents passes the events of a filter to each, newest first.
+// ListEvents passes the events of a filter to each, newest first. With a limit, events whose ids do not tell their time are
+// listed by their last change; without one by id, so that an event that changes meanwhile is passed once and not left out.
 func (o *Outbox) ListEvents(ctx context.Context, p ListParams, each func(Event) error) (Paged, error) {
 	if err := o.AddTopics(&p.Filter); err != nil {
 		return Paged{}, err
 	}
-	start := func(f Filter) (*Scan[Event], error) { return o.ScanEvents(f, NewestFirst, false) }
+	start := func(f Filter) (*Scan[Event], error) {
+		scan, err := o.ScanEvents(f, NewestFirst, false)
+		if err != nil || scan.Walk.Key != "id" || p.Limit == 0 {
+			return scan, err
+		}
+		byChange := false
+		if err := o.DB.QueryRow(ctx, idsAreRandom).Scan(&byChange); err != nil {
+			return nil, fmt.Errorf("look at the newest id: %w", err)
+		}
+		if byChange {
+			scan.Walk.byChange()
+		}
+		return scan, nil
+	}
 	return List(ctx, o, p, start, each, func(e Event) string { return e.ID })
 }
 

@@ -59,6 +59,8 @@ type Walk struct {
 	Table, Columns string
 	// Key is the column of the order, before the id, and Cast its type.
 	Key, Cast string
+	// Parts of the table have an index each: the column that is the key there, and the condition. Nil: it has one.
+	Parts [][2]string
 	// Lead is the first column of the index, before the key; empty: it has none. LeadValue is the SQL of the value it must have.
 	Lead, LeadValue string
 	// Low and High are the ends of what is walked, the first included; nil: there is none.
@@ -115,6 +117,23 @@ func (w Walk) from(order Order, after *Position) (where, orderBy string, args []
 	bound(above, w.Low)
 	bound("<", w.High)
 	return where, orderBy, w.Args
+}
+
+// source is what a window of so many rows is taken from: of each part as many, of which the first are the window.
+func (w Walk) source(order Order, after *Position, limit int) (from, orderBy string, args []any) {
+	where, orderBy, args := w.from(order, after)
+	if w.Parts == nil {
+		return w.Table + " WHERE " + where, orderBy, args
+	}
+	parts := make([]string, len(w.Parts))
+	for i, p := range w.Parts {
+		part := w
+		part.Key, part.Decided = p[0], append(slices.Clone(w.Decided), p[1])
+		where, order, _ := part.from(order, after)
+		parts[i] = fmt.Sprintf(`(SELECT id, event_type, aggregate_type, namespace, tenant_id, created_at, published_at, dead_at
+  FROM %s WHERE %s ORDER BY %s LIMIT %d)`, w.Table, where, order, limit)
+	}
+	return "(" + strings.Join(parts, " UNION ALL ") + ") AS e", orderBy, args
 }
 
 // Scan walks the rows of a filter in order.
@@ -183,7 +202,7 @@ func (s *Scan[T]) Next(ctx context.Context, n int) ([]Target, error) {
 
 // windowQuery has one more row than asked for, which closes the answer: where the window ended.
 const windowQuery = `WITH seen AS MATERIALIZED (
-  SELECT id, %[9]s, %[1]s AS key, %[2]s AS hit FROM %[8]s WHERE %[3]s ORDER BY %[10]s LIMIT %[5]d),
+  SELECT id, %[8]s, %[1]s AS key, %[2]s AS hit FROM %[3]s ORDER BY %[9]s LIMIT %[5]d),
 hits AS (SELECT * FROM seen WHERE hit ORDER BY key %[4]s, id %[4]s LIMIT %[6]d),
 ends AS (SELECT * FROM seen ORDER BY key %[7]s, id %[7]s LIMIT 1)
 SELECT id::text, event_id::text, at, to_json(key) #>> '{}' AS key, 0 AS seen FROM hits
@@ -191,18 +210,18 @@ UNION ALL
 SELECT id::text, event_id::text, at, to_json(key) #>> '{}', (SELECT count(*) FROM seen) FROM ends`
 
 func (s *Scan[T]) window(ctx context.Context, n int) ([]Target, error) {
-	where, orderBy, args := s.Walk.from(s.Order, s.after)
 	s.look = max(s.look, firstWindow)
 	limit := s.look
 	if len(s.Walk.Rest) == 0 {
 		limit = n
 	}
+	from, orderBy, args := s.Walk.source(s.Order, s.after, limit)
 	found, err := Rows[struct {
 		Target
 		Key  string
 		Seen int
-	}](ctx, s.DB, "scan "+s.Walk.Table, fmt.Sprintf(windowQuery, s.Walk.Key, And(s.Walk.Rest...), where, s.Order, limit, n, !s.Order,
-		s.Walk.Table, s.Walk.Columns, orderBy), args...)
+	}](ctx, s.DB, "scan "+s.Walk.Table, fmt.Sprintf(windowQuery, s.Walk.Key, And(s.Walk.Rest...), from, s.Order, limit, n, !s.Order,
+		s.Walk.Columns, orderBy), args...)
 	if err != nil || len(found) == 0 {
 		s.done = true
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,13 +22,14 @@ type scanBundle struct {
 	ctx   context.Context
 	db    *outboxtest.Database
 	store *Outbox
+	newID func() (uuid.UUID, error)
 }
 
 func newScanBundle(t *testing.T) *scanBundle {
 	t.Helper()
 	t.Parallel()
 	db := outboxtest.DB(t)
-	return &scanBundle{t: t, ctx: context.Background(), db: db, store: (&Outbox{DB: db.Pool})}
+	return &scanBundle{t: t, ctx: context.Background(), db: db, store: (&Outbox{DB: db.Pool}), newID: uuid.NewV7}
 }
 
 func base() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
@@ -35,7 +37,7 @@ func base() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 // insert writes an event of an aggregate (empty: a new one) with a status.
 func (b *scanBundle) insert(aggregate, status, eventType, namespace string, at time.Time) (id string) {
 	b.t.Helper()
-	id = uuid.Must(uuid.NewV7()).String()
+	id = uuid.Must(b.newID()).String()
 	_, err := b.db.Pool.Exec(b.ctx, `
 WITH made AS (
 INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, namespace, published_at, dead_at)
@@ -133,6 +135,57 @@ func TestScansFilterAndPage(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, scan.After(b.ctx, uuid.NewString()), ErrNotFound)
 	require.ErrorIs(t, scan.After(b.ctx, ids[1]), ErrNotFound, "it is not dead")
+}
+
+// Ids that an application made at random say nothing about time: the list goes by the last change then.
+func TestRandomIDsAreListedNewestFirst(t *testing.T) {
+	b := newScanBundle(t)
+	b.events(40)
+	list := func(f Filter, limit int) (all []Event) {
+		for p := (ListParams{Filter: f, Page: Page{Limit: limit}}); ; {
+			paged, err := b.store.ListEvents(b.ctx, p, func(e Event) error { all = append(all, e); return nil })
+			require.NoError(t, err)
+			if p.Cursor = paged.Next; p.Cursor == "" {
+				return all
+			}
+		}
+	}
+	isByID := func(x, y Event) int { return cmp.Compare(y.ID, x.ID) }
+	require.True(t, slices.IsSortedFunc(list(Filter{}, 7), isByID), "ids of version 7 are in the order of their making")
+
+	b.newID = uuid.NewRandom
+	b.events(40)
+	newest := func(x, y Event) int {
+		at := func(e Event) time.Time { return *cmp.Or(e.PublishedAt, e.DeadAt, &e.CreatedAt) }
+		return cmp.Or(at(y).Compare(at(x)), cmp.Compare(y.ID, x.ID))
+	}
+	for _, limit := range []int{1, 7, 100} {
+		all := list(Filter{}, limit)
+		require.Len(t, all, 80)
+		require.True(t, slices.IsSortedFunc(all, newest), "%d at a time", limit)
+		some := list(Filter{Types: []string{"order_expired"}, Since: base()}, limit)
+		require.Len(t, some, 40)
+		require.True(t, slices.IsSortedFunc(some, newest), "%d at a time, chosen", limit)
+	}
+	require.True(t, slices.IsSortedFunc(list(Filter{}, 0), isByID), "all at once: each once, whatever changes meanwhile")
+
+	_, err := b.db.Pool.Exec(b.ctx, `
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, published_at)
+SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', now(), now() + i * interval '1 ms' FROM generate_series(1, 20000) AS i`)
+	require.NoError(t, err)
+	_, err = b.db.Pool.Exec(b.ctx, `ANALYZE outbox_events`)
+	require.NoError(t, err)
+	scan, err := b.store.ScanEvents(Filter{}, NewestFirst, false)
+	require.NoError(t, err)
+	scan.Walk.byChange()
+	from, orderBy, args := scan.Walk.source(NewestFirst, &Position{"infinity", uuid.NewString()}, 51)
+	rows, err := b.db.Pool.Query(b.ctx, "EXPLAIN SELECT id FROM "+from+" ORDER BY "+orderBy+" LIMIT 51", args...)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	plan := strings.Join(lines, "\n")
+	require.Contains(t, plan, "Backward using outbox_events_published_at_idx")
+	require.NotContains(t, plan, "Seq Scan")
 }
 
 func TestNeighboursStandAroundTheEvent(t *testing.T) {
