@@ -170,7 +170,8 @@ func (a *App) Config(required ...string) (*Config, error) {
 	problems := append([]string(nil), a.issues...)
 	for _, v := range a.cfg.Values {
 		for _, name := range required {
-			if v.Key.Name == name && (!v.set || v.Raw == "") {
+			unknown := a.cfg.noContext && slices.Contains(ServerKeys(), name) // what the context would have set
+			if v.Key.Name == name && (!v.set || v.Raw == "") && !unknown {
 				problems = append(problems, fmt.Sprintf("%s is not set (--%s or %s)", name, v.Key.Flag, strings.Join(v.Key.EnvNames(), ", ")))
 			}
 		}

@@ -45,6 +45,8 @@ type Config struct {
 	Contexts []Context
 	// File is the configuration file that was read.
 	File string
+	// noContext: one was asked for, and not found.
+	noContext bool
 }
 
 // UIConfig is what the web page is configured by.
@@ -142,7 +144,7 @@ func LoadConfig(src ConfigSource) (*Config, []string) {
 	file, problems := src.configFile()
 	chosen, unknown := file.choose(src)
 	problems = append(problems, unknown...)
-	cfg := &Config{Context: chosen, Contexts: file.contexts, File: file.path}
+	cfg := &Config{Context: chosen, Contexts: file.contexts, File: file.path, noContext: len(unknown) > 0}
 	for _, k := range append(cfg.settings(), cfg.otherTopics(src, file)...) {
 		cfg.Values = append(cfg.Values, resolve(k, src, file, chosen))
 	}

@@ -27,6 +27,20 @@ func TestSeveral(t *testing.T) {
 	require.Nil(t, several("all"))
 }
 
+// What a context would have set is not missed where the choice itself is wrong.
+func TestAWrongContextIsTheOnlyProblem(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "outboxctl.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("contexts: {a: {}, b: {}}"), 0o600))
+	for name, want := range map[string]string{"a,b": "choose one context", "c": "no such context; there are a, b", "a": "database.url is not set"} {
+		_, err := NewApp(Streams{}, []string{"OUTBOXCTL_CONFIG=" + path, "OUTBOXCTL_CONTEXT=" + name}).Config("database.url")
+		require.ErrorContains(t, err, want)
+		if name != "a" {
+			require.NotContains(t, err.Error(), "is not set")
+		}
+	}
+}
+
 // Contexts with the same broker share its client; another project is another client.
 func TestContextsShareTheBrokersClient(t *testing.T) {
 	t.Parallel()
