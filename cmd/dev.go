@@ -191,7 +191,7 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 	}
 	info := opts.info
 	if err := prepareDev(ctx, opts, servers, info); err != nil {
-		return err
+		return oldState(err)
 	}
 	if err := devstate.WriteInfo(dir, info); err != nil {
 		return err
@@ -211,7 +211,7 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 		fmt.Fprintf(app.Err, "other commands find this stack with: export OUTBOXCTL_STATE_DIR=%s\n", safetext.QuoteWord(dir))
 	}
 	fmt.Fprintln(app.Err, devFarewell(opts))
-	return runComponents(ctx, opts, info, servers)
+	return oldState(runComponents(ctx, opts, info, servers))
 }
 
 func devFarewell(opts *devOptions) string {

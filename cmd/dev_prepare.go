@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/outboxctl/outboxctl/examples/notifications"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -46,7 +48,7 @@ func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack,
 		err = recordDev(ctx, app)
 	}
 	if err != nil {
-		return fault.Hint(err, "is the database that of an earlier run? dev --reset begins with an empty one, dev --state-dir with another")
+		return fault.Hint(fault.Database(err), "%s", beginAnew)
 	}
 	types, err := app.Registry(ctx)
 	if err != nil {
@@ -66,6 +68,18 @@ func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack,
 		return cli.BrokerError(client, err)
 	}
 	return nil
+}
+
+const beginAnew = "is the database that of an earlier run? dev --reset begins with an empty one, dev --state-dir with another"
+
+// oldState advises what helps where the state folder has a schema that this binary cannot use: it
+// has been migrated already.
+func oldState(err error) error {
+	err = fault.Database(err)
+	if kind, _ := fault.KindOf(err); kind == fault.Precondition && errors.As(err, new(*pgconn.PgError)) {
+		return fault.Hint(err, "%s", beginAnew)
+	}
+	return err
 }
 
 // recordDev records the catalogue of the stack, so that every other command on this machine goes by

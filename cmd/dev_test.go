@@ -170,7 +170,7 @@ func TestDevLivesThroughItsDays(t *testing.T) {
 	require.Contains(t, talk, fmt.Sprintf("process %d is using it", first.Process.Pid))
 
 	// Killed, it leaves nothing running, and the next one starts with the rows of the first.
-	mark(t, first)
+	devExec(t, first, "CREATE TABLE mark AS SELECT 'kept' AS word")
 	require.Equal(t, -1, first.end(t, syscall.SIGKILL))
 	if runtime.GOOS == "linux" { // elsewhere the next start ends what was left
 		first.requireServersGone(t)
@@ -192,14 +192,22 @@ func TestDevLivesThroughItsDays(t *testing.T) {
 	third := startDev(t, dir, "--reset", "--yes", "--no-ui")
 	require.Empty(t, third.info.UIURL)
 	require.Equal(t, "0", devQuery(t, third, "SELECT count(*)::text FROM pg_class WHERE relname = 'mark'"))
+
+	// A schema that was migrated by another binary is no case for migrate.
+	devExec(t, third, "ALTER TABLE outbox_catalogue RENAME COLUMN revision TO edition")
 	require.Equal(t, 128+int(syscall.SIGTERM), third.end(t, syscall.SIGTERM), third.talk.String())
+	code, _, talk = outboxctl(t, dir, "dev", "--no-ui")
+	require.Equal(t, 4, code, talk)
+	require.Contains(t, talk, "column c.revision does not exist")
+	require.Contains(t, talk, "dev --reset begins with an empty one")
+	require.NotContains(t, talk, "outboxctl migrate")
 }
 
-func mark(t *testing.T, p *devProcess) {
+func devExec(t *testing.T, p *devProcess, sql string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), p.info.DatabaseURL)
 	require.NoError(t, err)
-	_, err = conn.Exec(t.Context(), "CREATE TABLE mark AS SELECT 'kept' AS word")
+	_, err = conn.Exec(t.Context(), sql)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close(t.Context()))
 }
