@@ -1,4 +1,4 @@
-// Command outboxctl moves committed events from a PostgreSQL outbox table to Google Cloud Pub/Sub
+// Command outboxctl moves committed events from a PostgreSQL outbox table to where they belong
 // and gives operators the commands to see and fix what is stuck.
 package main
 

@@ -3,7 +3,6 @@ package cmd
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,9 +132,7 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) docto
 			return consume.CheckServer(ctx, client, time.Second)
 		},
 	}
-	p.NeedsRedis = slices.ContainsFunc([]string{"redis.url", "idempotency.ttl", "consume.http_addr"}, func(key string) bool {
-		return cfg.Origin(key) != cli.OriginDefault && (key != "redis.url" || cfg.Redis.URL != "")
-	})
+	p.NeedsRedis = cfg.UsesRedis()
 	if cfg.BrokerSetUp() {
 		p.Broker = func(ctx context.Context) (broker.Broker, []broker.PlannedTopic, error) {
 			client, err := app.Broker(ctx)

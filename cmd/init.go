@@ -37,7 +37,7 @@ func newInitCmd(app *cli.App) *cobra.Command {
 		Use:   "init",
 		Short: "Write a configuration and a first catalogue into this folder",
 		Long: `Write ` + initConfig + ` and ` + initCatalogue + ` into this folder: where the database and the destination are, and a first event type
-to change. On a terminal it asks for what no flag says. Files that exist are left alone. A database that the environment names
+to change. On a terminal it asks for what no flag says; --database-url and --broker say where. Files that exist are left alone. A database that the environment names
 (OUTBOXCTL_DATABASE_URL, DATABASE_URL) stays there, and so does its password.`,
 		Example: "  outboxctl init\n  outboxctl init --name shop --database-url postgres://localhost/shop --broker nats --address nats://localhost:4222",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runInit(cmd.Context(), opts) },
@@ -100,7 +100,7 @@ func (o *initOptions) database(ctx context.Context, cfg *cli.Config) (string, er
 	case strings.HasPrefix(origin, "env "):
 		return "", nil
 	}
-	return o.app.Ask(ctx, cli.Question{Text: "PostgreSQL connection string", Flag: "database-url", Given: given, Check: cli.IsDatabaseURL})
+	return o.app.Ask(ctx, cli.Question{Text: "PostgreSQL connection string (postgres://user:password@host/database)", Flag: "database-url", Given: given, Check: cli.IsDatabaseURL})
 }
 
 // destination is the kind of destination; address becomes where it is.

@@ -194,8 +194,11 @@ func unfinished(state dispatch.State, done dispatch.Totals) error {
 	if len(hints) < len(left) {
 		hints = append(hints, "outboxctl topic list shows what the broker has; the events of a topic that takes nothing keep waiting")
 	}
-	return fault.Hint(fault.Partialf("%s published, %s failed, but %s", words.Counted(done.Published, "event"),
-		words.Counted(done.Failed, "attempt"), strings.Join(left, "; ")),
+	failed := ""
+	if done.Failed > 0 {
+		failed = words.Counted(done.Failed, "attempt") + " failed, "
+	}
+	return fault.Hint(fault.Partialf("%s published, %sbut %s", words.Counted(done.Published, "event"), failed, strings.Join(left, "; ")),
 		"%s", strings.Join(hints, "; "))
 }
 

@@ -18,10 +18,10 @@ const (
 func newRootCmd(app *cli.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "outboxctl",
-		Short: "Move committed events from a PostgreSQL outbox to Pub/Sub, and fix what is stuck",
+		Short: "Move committed events from a PostgreSQL outbox to where they belong, and fix what is stuck",
 		Long: `outboxctl runs and operates a transactional outbox on PostgreSQL: it creates the
-tables, publishes committed events to Google Cloud Pub/Sub, keeps a dead-letter table, and shows
-what is stuck and why.
+tables, publishes committed events to Pub/Sub, NATS, Kafka, RabbitMQ, a service or a command,
+keeps a dead-letter table, and shows what is stuck and why.
 
 Settings come from flags, then environment, then a file, then defaults; see outboxctl config view.`,
 		SilenceUsage:  true,

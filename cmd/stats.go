@@ -37,7 +37,7 @@ func newStatsCmd(app *cli.App) *cobra.Command {
 		Long: `Show backlog, oldest age, what is in flight, what was published lately, arrivals
 against departures with a forecast, open dead letters by reason, live publishers, and topics that
 are unreachable or misconfigured. All figures are exact and come from one snapshot of the database;
-neither Redis nor Pub/Sub is needed for them.
+neither Redis nor the broker is needed for them.
 
 An event that dies leaves the backlog like one that is published. A backlog of which nothing is
 older than a few seconds is called keeping up.

@@ -12,7 +12,7 @@ import (
 )
 
 func newTopicCmd(app *cli.App) *cobra.Command {
-	return group("topic", "Show and create the Pub/Sub topics and subscriptions", "",
+	return group("topic", "Show and create the broker's topics and subscriptions", "",
 		newTopicListCmd(app), newTopicEnsureCmd(app))
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 
@@ -29,7 +28,7 @@ func TestAsk(t *testing.T) {
 	}
 	require.Equal(t, "a letter [a]: not a letter\na letter [a]: a letter [a]: ", said.String())
 	_, err := app.Ask(t.Context(), q)
-	require.ErrorIs(t, err, io.EOF, "nobody is there any more")
+	require.EqualError(t, err, "--letter: is not given", "nobody is there any more")
 
 	quiet := NewApp(Streams{In: strings.NewReader("b\n"), Err: &said}, nil)
 	for given, want := range map[string]string{"": "a", "d": "d"} {

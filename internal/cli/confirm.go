@@ -118,6 +118,9 @@ func (a *App) Ask(ctx context.Context, q Question) (string, error) {
 			}
 			fmt.Fprint(a.Err, ": ")
 			line, err := a.readLine(ctx)
+			if errors.Is(err, io.EOF) {
+				return "", fault.Usagef("--%s: is not given", q.Flag)
+			}
 			if err != nil {
 				return "", err
 			}
@@ -130,7 +133,7 @@ func (a *App) Ask(ctx context.Context, q Question) (string, error) {
 			}
 		}
 		if !asks {
-			return "", fault.Usagef("--%s: %w", q.Flag, err)
+			return "", fault.Hint(fault.Usagef("--%s: %w", q.Flag, err), "%s", q.Text)
 		}
 		fmt.Fprintln(a.Err, safetext.Line(err.Error()))
 	}

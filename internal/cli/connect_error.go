@@ -64,13 +64,14 @@ func connectProblem(err error) (problem, hint string) {
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 func answerProblem(answer *pgconn.PgError) (problem, hint string) {
+	const correct = "correct database.url; outboxctl config view shows where it comes from"
 	switch answer.Code {
 	case pgerrcode.InvalidCatalogName:
-		return "the server has no database of that name", "correct database.url, or create it (createdb)"
+		return "the server has no database of that name", "create it (createdb), or " + correct
 	case pgerrcode.InvalidPassword:
-		return "the server refuses this user or password", "correct database.url"
+		return "the server refuses this user or password", correct
 	case pgerrcode.InvalidAuthorizationSpecification:
-		return "the server has no such user, or pg_hba.conf does not let it in from here", "correct database.url"
+		return "the server has no such user, or pg_hba.conf does not let it in from here", correct
 	case pgerrcode.InsufficientPrivilege:
 		return "this user may not connect to that database", "GRANT CONNECT ON DATABASE lets it in"
 	case pgerrcode.TooManyConnections:

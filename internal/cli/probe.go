@@ -3,15 +3,22 @@ package cli
 import (
 	"context"
 	"net"
+	"slices"
 
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
-// Probes ask Redis and the broker whether they answer. A broker is not asked while none is
-// configured.
+// UsesRedis reports whether a setting says that consumers run here.
+func (c *Config) UsesRedis() bool {
+	return slices.ContainsFunc([]string{"redis.url", "idempotency.ttl", "consume.http_addr"}, func(key string) bool {
+		return c.Origin(key) != OriginDefault && (key != "redis.url" || c.Redis.URL != "")
+	})
+}
+
+// Probes ask Redis and the broker whether they answer. Neither is asked while it is not configured.
 func (a *App) Probes() []stats.Probe {
 	var probes []stats.Probe
-	if client, err := a.Redis(); err == nil {
+	if client, err := a.Redis(); err == nil && a.cfg.UsesRedis() {
 		probes = append(probes, stats.Probe{Name: "redis", Run: func(ctx context.Context) error { return client.Ping(ctx).Err() }})
 	}
 	if name, addr := a.brokerAddr(); addr != "" {

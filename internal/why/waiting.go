@@ -46,6 +46,9 @@ func (f facts) waiting(r *Result) {
 	default:
 		r.State = Waiting
 		r.say("%s waits for its turn and became due %s.", f.subject(), f.when(e.NextAttemptAt))
+		if e.AttemptCount > 0 && e.LastError != nil {
+			r.say("It has failed %s of %s, the last time with: %s.", words.Counted(int64(e.AttemptCount), "time"), f.maximum(), strings.TrimRight(*e.LastError, "."))
+		}
 		f.sayAhead(r)
 		f.sayLocked(r)
 		f.sayReplayed(r)

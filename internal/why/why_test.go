@@ -68,6 +68,8 @@ func TestWhyKnowsEveryState(t *testing.T) {
 	b.exec(`UPDATE outbox_publishers SET state = '{"topics": [{"topic": "domain", "state": "unreachable"}]}' WHERE id <> $1::text::uuid`, owner)
 	check(why.Waiting) // what a publisher saw that is gone does not matter
 
+	set("attempt_count = 1, last_error = 'connection refused'")
+	check(why.Waiting, "It has failed 1 time of 10, the last time with: connection refused.")
 	set("attempt_count = 3, last_error = 'deadline exceeded.', next_attempt_at = now() + interval '40 minutes 30 seconds'")
 	check(why.BackingOff, "failed 3 times of 10", "40 minutes from now", "deadline exceeded. Nothing needs")
 	b.exec("ALTER TABLE outbox_events DISABLE TRIGGER USER")
