@@ -25,8 +25,8 @@ never published, and what waits behind it in its ordering key goes on. One that 
 is left alone: try again.
 
 Erase does not reach messages that the broker or a consumer has, backups, replicas, PostgreSQL's
-logs (WAL) and, on disk, old versions of the rows until VACUUM FULL outbox_events, outbox_dlq. Keys
-and aggregate ids stay: do not put personal data there.`,
+logs (WAL) and, on disk, old versions of the rows until VACUUM FULL outbox_events, outbox_dlq,
+outbox_consumer_failures. Keys and aggregate ids stay: do not put personal data there.`,
 		Example: `  outboxctl erase 01890a5d-ac96-774b-bcce-b302099a8057 --note 'request 4711'
   outboxctl erase --aggregate license/11111111-1111-7111-8111-111111111111 --dry-run
   outboxctl erase --tenant 22222222-2222-7222-8222-222222222222 --discard --yes --note 'contract ended'`,

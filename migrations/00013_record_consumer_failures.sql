@@ -37,6 +37,7 @@ CREATE TABLE outbox_consumers (
 ) WITH (fillfactor = 50);
 
 -- Counts a failure of an event's handler. It is given up when the caller says so, or after max_attempts (0: never), and stays
+-- so. The error may quote what the event carries: of one that was erased meanwhile it is not kept.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_consumer_failed(
     consumer text, event_id uuid, event_type text, namespace text, tenant_id text, ordering_key text, subscription text,
@@ -48,18 +49,20 @@ CREATE FUNCTION outbox_consumer_failed(
 DECLARE
     found_state text;
 BEGIN
+    SELECT e.erased_at IS NULL INTO kept FROM @schema@.outbox_events AS e WHERE e.id = outbox_consumer_failed.event_id;
     INSERT INTO @schema@.outbox_consumer_failures AS f (consumer, event_id, event_type, namespace, tenant_id, ordering_key, subscription,
         state, attempts, last_error)
     VALUES (outbox_consumer_failed.consumer, outbox_consumer_failed.event_id, outbox_consumer_failed.event_type,
         outbox_consumer_failed.namespace, nullif(outbox_consumer_failed.tenant_id, ''), nullif(outbox_consumer_failed.ordering_key, ''),
-        outbox_consumer_failed.subscription, CASE WHEN give_up OR max_attempts = 1 THEN 'gave_up' ELSE 'failing' END, 1, left(error, 1024))
+        outbox_consumer_failed.subscription, CASE WHEN give_up OR max_attempts = 1 THEN 'gave_up' ELSE 'failing' END, 1,
+        CASE WHEN NOT kept THEN 'erased' ELSE left(error, 1024) END)
     ON CONFLICT ON CONSTRAINT outbox_consumer_failures_pkey DO UPDATE
        SET attempts = f.attempts + 1, last_error = excluded.last_error, last_at = now(), subscription = excluded.subscription,
            state = CASE WHEN give_up OR f.state = 'gave_up' OR max_attempts > 0 AND f.attempts + 1 >= max_attempts
                         THEN 'gave_up' ELSE 'failing' END
     RETURNING f.attempts, f.state INTO attempts, found_state;
     gave_up := found_state = 'gave_up';
-    kept := EXISTS (SELECT FROM @schema@.outbox_events AS e WHERE e.id = outbox_consumer_failed.event_id AND e.erased_at IS NULL);
+    kept := coalesce(kept, false);
 END
 $$;
 -- +goose StatementEnd

@@ -11,7 +11,7 @@ import (
 
 // NotErased is what an erasure does not reach, in words.
 const NotErased = "messages that the broker or a consumer has, backups, replicas' and PostgreSQL's own logs (WAL), " +
-	"and on disk the old versions of the rows until VACUUM FULL outbox_events, outbox_dlq"
+	"and on disk the old versions of the rows until VACUUM FULL outbox_events, outbox_dlq, outbox_consumer_failures"
 
 // An event's id stands for itself also when cleanup has removed its row and only dead letters of it are left.
 const resolveErasable = `
@@ -105,7 +105,7 @@ func (o *Outbox) forgetSamples(ctx context.Context) error {
 	}
 	if !done {
 		return fault.Hint(fault.Partialf("PostgreSQL's statistics may hold samples of what was erased: another session keeps ANALYZE from taking new ones"),
-			"ANALYZE outbox_events, outbox_dlq")
+			"ANALYZE outbox_events, outbox_dlq, outbox_consumer_failures")
 	}
 	return nil
 }
