@@ -11,7 +11,7 @@ import (
 // ill makes the open dead letter one whose payload is wrong.
 const ill = `SET session_replication_role = replica;
 UPDATE outbox_events SET payload_json = '{"data": {"orderId": 7, "big": 9007199254740993}}' WHERE id = '` + eventID + `';
-UPDATE outbox_dlq SET payload_json = '{"data": {"orderId": 7, "big": 9007199254740993}}', error_reason = 'invalid_payload', error_message = E'data.orderId: 7 is not a UUID\nsecond line' WHERE id = '` + deadID + `';
+UPDATE outbox_dlq SET payload_json = '{"data": {"orderId": 7, "big": 9007199254740993}}', error_reason = 'invalid_payload', attempt_count = 1, error_message = E'data.orderId: 7 is not a UUID\nsecond line' WHERE id = '` + deadID + `';
 RESET session_replication_role`
 
 const rightOrder = `{"orderId": "7f2c0b60-0000-4000-8000-000000000001", "checkoutGroupId": "7f2c0b60-0000-4000-8000-000000000002", "canceledAt": "2026-03-01T12:00:00Z"}`
@@ -24,6 +24,8 @@ func TestAPayloadIsEditedOnThePage(t *testing.T) {
 	require.NoError(t, err)
 	_, _, body := b.get("/dead-letters/" + deadID)
 	require.Contains(t, body, "<h1><bdi>data.orderId: 7 is not a UUID</bdi></h1>", "what failed is the headline, in one line")
+	require.NotContains(t, body, "^J", "elsewhere too; all of it is under Error")
+	require.Contains(t, body, "died of invalid_payload after 1 attempt<")
 	require.Less(t, strings.Index(body, "Edit and replay…"), strings.Index(body, `value="discard"`), "the right action is first")
 	require.Less(t, strings.Index(body, `value="discard"`), strings.Index(body, `value="replay"`))
 

@@ -86,7 +86,7 @@ func templateFuncs(base, traceURL string, a assets) template.FuncMap {
 		"line":    func(v any) string { return safetext.Line(textOf(v)) },
 		"lines":   func(v any) string { return safetext.Block(textOf(v)) },
 		"cut":     func(n int, v any) string { return safetext.Cut(safetext.Line(textOf(v)), n) },
-		"head":    func(n int, v any) string { return safetext.Cut(safetext.Line(firstLine(textOf(v))), n) },
+		"head":    func(n int, v any) string { return safetext.Cut(safetext.Line(safetext.FirstLine(textOf(v))), n) },
 		"latency": latencyWords,
 		"count":   words.Count,
 		"counted": words.Counted,
@@ -118,12 +118,6 @@ func templateFuncs(base, traceURL string, a assets) template.FuncMap {
 			return m
 		},
 	}
-}
-
-// firstLine is the first line of a text that has something on it.
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return strings.TrimSpace(line)
 }
 
 // blocks is how many events a dead one keeps back, counted up to a bound.

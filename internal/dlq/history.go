@@ -8,6 +8,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // Step is one thing that happened to an event.
@@ -33,7 +34,7 @@ func History(event *outbox.Event, deaths []Entry, audit []AuditRow) []Step {
 		steps = append(steps, Step{At: *deaths[0].EventCreatedAt, What: "emitted"})
 	}
 	for _, d := range deaths {
-		what := fmt.Sprintf("died of %s after %d attempts", d.Reason, d.AttemptCount)
+		what := fmt.Sprintf("died of %s after %s", d.Reason, words.Counted(int64(d.AttemptCount), "attempt"))
 		steps = append(steps, Step{At: d.FailedAt, What: what, Detail: d.ErrorMessage, ID: d.ID})
 	}
 	for _, a := range audit {

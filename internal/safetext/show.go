@@ -15,6 +15,12 @@ func Line(s string) string {
 	return show(s, func(r rune) bool { return false })
 }
 
+// FirstLine is the first line of a text that has something on it.
+func FirstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return strings.TrimSpace(line)
+}
+
 // Block is Line for text of several lines: line feeds and tabs stay.
 func Block(s string) string {
 	return show(s, func(r rune) bool { return r == '\n' || r == '\t' })

@@ -31,7 +31,7 @@ func (f facts) waiting(r *Result) {
 	case e.NextAttemptAt.After(f.Now):
 		r.State = BackingOff
 		r.say("%s has failed %s of %s and is tried again %s.", f.subject(), words.Counted(int64(e.AttemptCount), "time"), f.maximum(), f.when(e.NextAttemptAt))
-		r.say("The last error was: %s.", strings.TrimRight(textOr(e.LastError, "none"), "."))
+		r.say("The last error was: %s.", inWords(textOr(e.LastError, "none")))
 		if !f.sayLastAttempt(r) {
 			r.say("Nothing needs to be done unless the cause persists.")
 		}
@@ -85,7 +85,7 @@ func (f facts) sayParked(r *Result) bool {
 		r.say("the first, %s, is scheduled for %s.", head.ID, f.when(*head.DeliverAt))
 	case head.AttemptCount > 0:
 		r.say("the first, %s, has failed %s and is tried again %s: %s.", head.ID, words.Counted(int64(head.AttemptCount), "time"),
-			f.when(head.NextAttemptAt), strings.TrimRight(textOr(head.LastError, "no error"), "."))
+			f.when(head.NextAttemptAt), inWords(textOr(head.LastError, "no error")))
 	default:
 		r.say("the first is %s.", head.ID)
 	}

@@ -186,7 +186,7 @@ func (f facts) failing(r *Result) {
 			next = "It is not tried again by itself."
 		}
 		r.say("Consumer %s fails to handle it: %s since %s, the last one %s: %s. %s", c.Consumer, words.Counted(int64(c.Attempts), "attempt"),
-			f.when(c.FirstAt), f.when(c.LastAt), strings.TrimSuffix(safetext.Line(c.LastError), "."), next)
+			f.when(c.FirstAt), f.when(c.LastAt), inWords(c.LastError), next)
 	}
 	r.say("Fix the consumer; a copy can then be published, which the other consumers skip.")
 	r.do("outboxctl consumer show %s", f.EventID)
@@ -198,7 +198,7 @@ func (f facts) dead(r *Result) {
 	r.State = Dead
 	r.say("%s died %s", f.subject(), f.when(*e.DeadAt))
 	if len(f.Deaths) == 0 {
-		r.say("although it has no dead letter; its last error was: %s.", textOr(e.LastError, "none"))
+		r.say("although it has no dead letter; its last error was: %s.", inWords(textOr(e.LastError, "none")))
 		return
 	}
 	last := f.Deaths[len(f.Deaths)-1]
@@ -207,7 +207,7 @@ func (f facts) dead(r *Result) {
 		f.deadErased(r, last)
 		return
 	}
-	r.say("after %s, for the reason %s: %s.", words.Counted(int64(last.AttemptCount), "failed attempt"), last.Reason, strings.TrimRight(last.ErrorMessage, "."))
+	r.say("after %s, for the reason %s: %s.", words.Counted(int64(last.AttemptCount), "failed attempt"), last.Reason, inWords(last.ErrorMessage))
 	if n := len(f.Deaths); n > 1 {
 		r.say("It has died %d times.", n)
 	}
@@ -296,6 +296,11 @@ func (f facts) lastAct(action dlq.Action) string {
 		}
 	}
 	return ""
+}
+
+// inWords is an error as a part of a sentence: its first line, without the full stop.
+func inWords(text string) string {
+	return strings.TrimRight(safetext.Line(safetext.FirstLine(text)), ".")
 }
 
 func textOr(s *string, otherwise string) string {
