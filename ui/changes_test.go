@@ -168,6 +168,7 @@ func TestAllMatchingAreThoseThatWereLookedAt(t *testing.T) {
 	_, _, body = b.get(plan)
 	require.Contains(t, body, "Replay 12 dead letters?")
 	require.Contains(t, body, "Type the count, 12, to confirm")
+	require.Contains(t, body, "<dt>Filter</dt><dd><bdi>fingerprints f2 · since 20", "in words")
 	name := regexp.MustCompile(`name="confirm.database" value="([^"]*)"`).FindStringSubmatch(body)[1]
 	status, _, _ := b.form(plan+"/run", "confirm.database", name, "note", "x")
 	require.Equal(t, http.StatusConflict, status, "the count was not typed")

@@ -31,11 +31,12 @@ type remedy struct {
 
 func remedyOf(state, reason string, erasedAt *time.Time) remedy {
 	r := remedy{Verbs: verbsOf(state)}
-	open := state == dlq.StateOpen
-	if r.Editable, r.Hopeless = open && erasedAt == nil, open && dlq.Hopeless(reason); r.Hopeless { // as it is, it is rather discarded
+	open, erased := state == dlq.StateOpen, erasedAt != nil || reason == string(outbox.ReasonErased)
+	r.Editable = open && !erased && reason != string(outbox.ReasonAggregateMismatch) // an edit changes the payload alone
+	if r.Hopeless = open && dlq.Hopeless(reason); r.Hopeless {                       // as it is, it is rather discarded
 		slices.Reverse(r.Verbs)
 	}
-	if erasedAt != nil {
+	if erased {
 		r.Verbs = slices.DeleteFunc(r.Verbs, func(verb string) bool { return verb != dlq.Discard.Verb() })
 	}
 	return r

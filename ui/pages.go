@@ -173,6 +173,19 @@ func causesPage(r *request) (*view, error) {
 	return &view{Title: "Causes", Command: "outboxctl dlq list --group-by " + by, template: "causes", Data: d}, nil
 }
 
+// Remedy is what is offered for a cause. Where all of it would fail again unchanged, or the catalogue has to know its type first, that
+// is to be read before anything else; of what only shares a type or a topic nothing is known.
+func (d causesData) Remedy(g dlq.Group) remedy {
+	if d.By != "fingerprint" && d.By != "reason" {
+		return remedyOf(dlq.StateOpen, "", nil)
+	}
+	r := remedyOf(dlq.StateOpen, g.SampleReason, nil)
+	if g.SampleReason == string(outbox.ReasonUnknownEventType) {
+		r.Hopeless, r.Editable = true, false
+	}
+	return r
+}
+
 // handledWords describes what was done about a cause and what came of it: an operator who has it again need not start from nothing.
 func handledWords(h dlq.Handled) string {
 	var said []string

@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -148,4 +149,39 @@ func TestSignOut(t *testing.T) {
 	require.Equal(t, 1, left)
 	status, _, _ = b.get("/sign-out")
 	require.NotEqual(t, http.StatusOK, status)
+}
+
+// What is offered first for a cause is what helps: no replay where it would fail again, or nothing is left to send.
+func TestTheFirstOfferForACauseHelps(t *testing.T) {
+	b := setup(t, revealing)
+	wants := map[string]string{
+		"max_attempts": "Replay Discard", "rejected_by_broker": "Replay Discard", "expired": "Replay Discard", "erased": "Discard",
+		"invalid_payload": "Edit one Discard Replay", "message_too_large": "Edit one Discard Replay",
+		"aggregate_mismatch": "What helps Discard Replay", "unknown_event_type": "What helps Replay Discard",
+	}
+	_, err := b.db.Pool.Exec(t.Context(), `
+INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, fingerprint)
+SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', r, 'no', 10, r::text FROM unnest(enum_range(NULL::outbox_dlq_reason)) AS r`)
+	require.NoError(t, err)
+	require.EqualValues(t, len(wants), b.count(`SELECT count(*) FROM outbox_dlq WHERE fingerprint = error_reason::text`), "every reason there is")
+	action := regexp.MustCompile(`>([^<>]+)…</(?:a|button)>`)
+	offered := func(by, value string) string {
+		_, _, body := b.get("/causes?by=" + by)
+		_, after, _ := strings.Cut(body, `name="filter.`+by+`" value="`+value+`"`)
+		form, _, _ := strings.Cut(after, "</form>")
+		var names []string
+		for _, found := range action.FindAllStringSubmatch(form, -1) {
+			names = append(names, found[1])
+		}
+		return strings.Join(names, " ")
+	}
+	for reason, want := range wants {
+		for _, by := range []string{"reason", "fingerprint"} {
+			require.Eventually(t, func() bool { return offered(by, reason) != "" }, waitFor, tick, reason)
+			require.Equal(t, want, offered(by, reason), "%s by %s", reason, by)
+		}
+	}
+	require.Equal(t, "Replay Discard", offered("type", "order_canceled"), "they died of different things: the plan tells them apart")
+	_, _, body := b.get("/causes?by=reason")
+	require.Regexp(t, `<a class="button primary" href="/dead-letters/[0-9a-f-]{36}">Edit one…`, body, "which leads to one of them")
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,7 +111,7 @@ func templateFuncs(base, traceURL string, a assets) template.FuncMap {
 		"noun":    dlq.Action.Noun,
 		"ranked":  ranked,
 		"instant": func(v any) string { return timeOf(v).UTC().Format(time.RFC3339Nano) },
-		"pairs":   func(doc json.RawMessage) string { return strings.Trim(string(doc), "{}") },
+		"pairs":   pairsOf,
 		"dict": func(pairs ...any) map[string]any {
 			m := map[string]any{}
 			for i := 0; i+1 < len(pairs); i += 2 {
@@ -126,6 +128,27 @@ func blocks(n int64) string {
 		return "more than " + words.Counted(dlq.BlocksBound, "event")
 	}
 	return words.Counted(n, "event")
+}
+
+// pairsOf is a JSON object as words: what it has, by its names.
+func pairsOf(doc json.RawMessage) string {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(doc, &object) != nil {
+		return string(doc)
+	}
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		var one string
+		var several []string
+		value := object[name]
+		if json.Unmarshal(value, &one) != nil {
+			if one = string(value); json.Unmarshal(value, &several) == nil {
+				one = strings.Join(several, ", ")
+			}
+		}
+		said = append(said, name+" "+one)
+	}
+	return strings.Join(said, " · ")
 }
 
 func query(pairs []any) string {

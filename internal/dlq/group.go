@@ -10,12 +10,13 @@ import (
 
 // Group is the dead letters that share a value.
 type Group struct {
-	Value       string    `json:"value"`
-	Count       int64     `json:"count"`
-	FirstSeen   time.Time `json:"firstSeen"`
-	LastSeen    time.Time `json:"lastSeen"`
-	SampleID    string    `json:"sampleId"`
-	SampleError string    `json:"sampleError"`
+	Value        string    `json:"value"`
+	Count        int64     `json:"count"`
+	FirstSeen    time.Time `json:"firstSeen"`
+	LastSeen     time.Time `json:"lastSeen"`
+	SampleID     string    `json:"sampleId"`
+	SampleReason string    `json:"sampleReason"`
+	SampleError  string    `json:"sampleError"`
 }
 
 // groupColumns are what dead letters can be grouped by.
@@ -53,10 +54,10 @@ WITH groups AS MATERIALIZED (
      ORDER BY n DESC, last_seen DESC, value
      LIMIT %[3]d
 )
-SELECT coalesce(g.value::text, '') AS value, g.n AS count, g.first_seen, g.last_seen, coalesce(s.id::text, '') AS sample_id, coalesce(s.error_message, '') AS sample_error
+SELECT coalesce(g.value::text, '') AS value, g.n AS count, g.first_seen, g.last_seen, coalesce(s.id::text, '') AS sample_id, coalesce(s.error_reason::text, '') AS sample_reason, coalesce(s.error_message, '') AS sample_error
   FROM groups AS g
   LEFT JOIN LATERAL (
-       SELECT id, error_message
+       SELECT id, error_reason, error_message
          FROM outbox_dlq
         WHERE failed_at = g.last_seen AND %[1]s IS NOT DISTINCT FROM g.value AND %[2]s
         ORDER BY id DESC

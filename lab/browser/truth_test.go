@@ -106,6 +106,12 @@ SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'invalid_payl
 	b.do(chromedp.Click(chromedp.CSS(`.rows a[href*="/ordering-keys"]`)))
 	b.seeText("Parked behind it: 3 events")
 	require.Equal(t, []string{"Edit and replay…", "Edit the payload", "Discard…", "Replay…"}, js[[]string](b, `[...document.querySelectorAll("main summary, main form button")].map(e => e.textContent)`), "what would fail again unchanged is edited")
+	const first = `document.querySelector("main .primary")`
+	before := js[string](b, `getComputedStyle(`+first+`).backgroundColor`)
+	place := js[[]float64](b, `(box => [box.x + 9, box.y + 9])(`+first+`.getBoundingClientRect())`)
+	b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, place[0], place[1]))
+	b.see(first + `.matches(":hover")`)
+	require.Equal(t, before, js[string](b, `getComputedStyle(`+first+`).backgroundColor`), "its words stay readable under the pointer")
 	b.do(chromedp.Click(chromedp.CSS(`button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
 	b.seeText("It releases 3 events")
 }

@@ -42,7 +42,7 @@ func (s *site) walk(b *tab, visit func(page string)) {
 	running := s.plan()
 	for state, lease := range map[string]string{"running": "1 hour", "interrupted": "-1 minute"} {
 		s.exec(`UPDATE outbox_plans SET state = 'running', started_at = now(), runner = 'ben@example.com', lease_until = now() + $2::text::interval WHERE id = $1::text::uuid`, running, lease)
-		s.exec(`UPDATE outbox_plan_chunks SET done = least(120, size) WHERE plan_id = $1::text::uuid`, running)
+		s.exec(`UPDATE outbox_plan_chunks SET done = least(120, size), counts = jsonb_build_object('replayed', least(120, size)) WHERE plan_id = $1::text::uuid`, running)
 		b.open("/plans/" + running)
 		b.see(`document.querySelector("h1 .s-` + state + `")`)
 		visit("a run that is " + state)
