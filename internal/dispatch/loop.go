@@ -2,8 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/wait"
@@ -180,100 +178,4 @@ func (s *stream) wakeups(idle bool) <-chan struct{} {
 		s.waker.Disarm()
 		return nil
 	}
-}
-
-const (
-	// pollMin is the wait after a claim that found something: long enough to
-	// gather a few rows, short enough not to be felt.
-	pollMin = 4 * time.Millisecond
-	// troubleMin and troubleMax bound the wait after a claim that failed. The
-	// upper bound keeps the restart of a database from costing more than the
-	// restart itself.
-	troubleMin = 50 * time.Millisecond
-	troubleMax = time.Second
-)
-
-// pacer decides how long to wait between claims: not at all while there is
-// more, briefly after activity, ever longer up to the poll interval without.
-type pacer struct {
-	poll    time.Duration
-	random  func() float64
-	wait    time.Duration
-	trouble time.Duration
-}
-
-func (p *pacer) next(r turnResult) time.Duration {
-	if r.err != nil {
-		p.trouble = min(max(2*p.trouble, troubleMin), troubleMax)
-		return p.jitter(p.trouble)
-	}
-	p.trouble = 0
-	switch {
-	case r.more:
-		p.wait = 0
-	case r.rows > 0:
-		p.wait = min(pollMin, p.poll)
-	default:
-		p.wait = min(max(2*p.wait, pollMin), p.poll)
-	}
-	if p.wait >= p.poll {
-		return p.jitter(p.poll)
-	}
-	return p.wait
-}
-
-// idle reports whether the wait has reached the poll interval.
-func (p *pacer) idle() bool { return p.trouble == 0 && p.wait >= p.poll }
-
-// jitter shortens d by up to a tenth, so that publishers started together do
-// not poll together, and none polls later than it was told to.
-func (p *pacer) jitter(d time.Duration) time.Duration {
-	return d - time.Duration(p.random()*float64(d)/10)
-}
-
-// pulse is the time the loop last moved.
-type pulse struct{ at atomic.Int64 }
-
-func (p *pulse) beat(now time.Time) { p.at.Store(now.UnixNano()) }
-func (p *pulse) last() time.Time    { return time.Unix(0, p.at.Load()) }
-
-// maxBatch is the number of rows a batch grows to by itself.
-const maxBatch = 1000
-
-// batchSize adapts the batch to the backlog: it doubles while claims come back
-// full and falls back to the configured size when they do not.
-type batchSize struct {
-	base, max int
-
-	mu  sync.Mutex
-	cur int
-}
-
-func newBatchSize(base int) *batchSize {
-	return &batchSize{base: base, max: max(base, maxBatch), cur: base}
-}
-
-func (s *batchSize) limit() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cur
-}
-
-// done records a claim of got rows where limit were allowed.
-func (s *batchSize) done(limit, got int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case got >= s.cur:
-		s.cur = min(2*s.cur, s.max)
-	case got < limit && got < s.cur/2:
-		s.cur = s.base
-	}
-}
-
-// shrink starts again from the configured size, after a failure.
-func (s *batchSize) shrink() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cur = s.base
 }

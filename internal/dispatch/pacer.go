@@ -1,0 +1,61 @@
+package dispatch
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// pollMin is the wait after a claim that found something: long enough to
+	// gather a few rows, short enough not to be felt.
+	pollMin = 4 * time.Millisecond
+	// troubleMin and troubleMax bound the wait after a claim that failed. The
+	// upper bound keeps the restart of a database from costing more than the
+	// restart itself.
+	troubleMin = 50 * time.Millisecond
+	troubleMax = time.Second
+)
+
+// pacer decides how long to wait between claims: not at all while there is
+// more, briefly after activity, ever longer up to the poll interval without.
+type pacer struct {
+	poll    time.Duration
+	random  func() float64
+	wait    time.Duration
+	trouble time.Duration
+}
+
+func (p *pacer) next(r turnResult) time.Duration {
+	if r.err != nil {
+		p.trouble = min(max(2*p.trouble, troubleMin), troubleMax)
+		return p.jitter(p.trouble)
+	}
+	p.trouble = 0
+	switch {
+	case r.more:
+		p.wait = 0
+	case r.rows > 0:
+		p.wait = min(pollMin, p.poll)
+	default:
+		p.wait = min(max(2*p.wait, pollMin), p.poll)
+	}
+	if p.wait >= p.poll {
+		return p.jitter(p.poll)
+	}
+	return p.wait
+}
+
+// idle reports whether the wait has reached the poll interval.
+func (p *pacer) idle() bool { return p.trouble == 0 && p.wait >= p.poll }
+
+// jitter shortens d by up to a tenth, so that publishers started together do
+// not poll together, and none polls later than it was told to.
+func (p *pacer) jitter(d time.Duration) time.Duration {
+	return d - time.Duration(p.random()*float64(d)/10)
+}
+
+// pulse is the time the loop last moved.
+type pulse struct{ at atomic.Int64 }
+
+func (p *pulse) beat(now time.Time) { p.at.Store(now.UnixNano()) }
+func (p *pulse) last() time.Time    { return time.Unix(0, p.at.Load()) }
