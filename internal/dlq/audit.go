@@ -81,36 +81,39 @@ func (p AuditParams) before() (int64, error) {
 	return n, nil
 }
 
-// prepareAudit checks the params, completes the id and returns where the page begins.
-func (o *Outbox) prepareAudit(ctx context.Context, p *AuditParams) (before int64, err error) {
+// Audit lists audit rows, newest first.
+func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) error) (outbox.Paged, error) {
+	return auditPage(ctx, o, p, "SELECT "+auditColumns+" FROM outbox_audit AS a WHERE ", each, func(r AuditRow) int64 { return r.ID })
+}
+
+// auditPage passes a part of the trail to each. query lacks the conditions of the params; number is that of the audit row.
+func auditPage[T any](ctx context.Context, o *Outbox, p AuditParams, query string, each func(T) error,
+	number func(T) int64) (paged outbox.Paged, err error) {
 	if err := p.Check(); err != nil {
-		return 0, err
+		return paged, err
 	}
 	if p.ID != "" {
 		if p.ID, err = o.EventID(ctx, p.ID); err != nil {
-			return 0, err
+			return paged, err
 		}
 	}
-	return p.before()
-}
-
-// Audit lists audit rows, newest first.
-func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) error) (outbox.Paged, error) {
-	before, err := o.prepareAudit(ctx, &p)
+	before, err := p.before()
 	if err != nil {
-		return outbox.Paged{}, err
+		return paged, err
 	}
-	last, more, err := outbox.ReadPages(p.Limit, each, func(n int) ([]AuditRow, error) {
-		rows, err := o.auditRows(ctx, p, before, n)
+	last, more, err := outbox.ReadPages(p.Limit, each, func(n int) ([]T, error) {
+		where, args := p.conditions(before)
+		args = append(args, n)
+		rows, err := outbox.Rows[T](ctx, o.DB, readAudit, fmt.Sprintf("%s%s ORDER BY a.id DESC LIMIT $%d", query, where, len(args)), args...)
 		if len(rows) > 0 {
-			before = rows[len(rows)-1].ID
+			before = number(rows[len(rows)-1])
 		}
 		return rows, err
 	})
-	if err != nil || !more {
-		return outbox.Paged{}, err
+	if more {
+		paged.Next = strconv.FormatInt(number(last), 10)
 	}
-	return outbox.Paged{Next: strconv.FormatInt(last.ID, 10)}, nil
+	return paged, err
 }
 
 // readAudit is what an error was met at.
@@ -119,14 +122,6 @@ const readAudit = "read the audit trail"
 const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.note, '') AS note, a.affected,
        CASE jsonb_typeof(a.detail -> 'eventIds') WHEN 'array' THEN CASE jsonb_array_length(a.detail -> 'eventIds') WHEN 1 THEN a.detail -> 'eventIds' ->> 0 END END AS event_id,
        coalesce((a.detail - 'eventIds' - 'dlqIds')::text, '{}') AS detail`
-
-// auditRows reads up to n rows below the row before.
-func (o *Outbox) auditRows(ctx context.Context, p AuditParams, before int64, n int) ([]AuditRow, error) {
-	where, args := p.conditions(before)
-	args = append(args, n)
-	sql := fmt.Sprintf("SELECT %s FROM outbox_audit AS a WHERE %s ORDER BY a.id DESC LIMIT $%d", auditColumns, where, len(args))
-	return outbox.Rows[AuditRow](ctx, o.DB, readAudit, sql, args...)
-}
 
 // conditions are the params as SQL about the row a. The event's, where it is asked for, is the first.
 func (p AuditParams) conditions(before int64) (where string, args []any) {
@@ -208,28 +203,12 @@ const (
 
 // AuditRuns lists changes, newest first, one row for each however many transactions it took.
 func (o *Outbox) AuditRuns(ctx context.Context, p AuditParams, each func(AuditRun) error) (outbox.Paged, error) {
-	before, err := o.prepareAudit(ctx, &p)
-	if err != nil {
-		return outbox.Paged{}, err
-	}
 	newest := newestOfItsRun
 	if p.ID != "" {
 		newest = newestWithTheEvent
 	}
-	last, more, err := outbox.ReadPages(p.Limit, each, func(n int) ([]AuditRun, error) {
-		where, args := p.conditions(before)
-		args = append(args, n)
-		sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %s ORDER BY a.id DESC LIMIT $%d", auditRunColumns, auditRunFrom, where, newest, len(args))
-		rows, err := outbox.Rows[AuditRun](ctx, o.DB, readAudit, sql, args...)
-		if len(rows) > 0 {
-			before = rows[len(rows)-1].Last
-		}
-		return rows, err
-	})
-	if err != nil || !more {
-		return outbox.Paged{}, err
-	}
-	return outbox.Paged{Next: strconv.FormatInt(last.Last, 10)}, nil
+	return auditPage(ctx, o, p, "SELECT "+auditRunColumns+" FROM "+auditRunFrom+" WHERE "+newest+" AND ", each,
+		func(r AuditRun) int64 { return r.Last })
 }
 
 // AuditRunResult is one change with what it touched.
