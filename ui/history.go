@@ -173,12 +173,20 @@ func historyPage(r *request) (*view, error) {
 	}
 	d := historyData{
 		HistoryReport: report, Topic: p.Topic, Type: p.Type, Plots: plots(report), Recent: eventful(report),
-		Topics: r.outbox.Registry.TopicNames(), EventTypes: r.outbox.Registry.EventTypes(),
+		Topics: including(p.Topic, r.outbox.Registry.TopicNames()), EventTypes: including(p.Type, r.outbox.Registry.EventTypes()),
 	}
 	for _, s := range stats.HistorySpans() {
 		d.Tabs = append(d.Tabs, tab{s, "/history?" + with(q, "span", s), s == p.Span})
 	}
 	return &view{Title: "History", Command: "outboxctl stats --by type", Live: true, Every: time.Minute.Milliseconds(), template: "history", Data: d}, nil
+}
+
+// including is names with one that was chosen: of a type or topic that has another name now, the history has the former one.
+func including(chosen string, names []string) []string {
+	if chosen == "" || slices.Contains(names, chosen) {
+		return names
+	}
+	return append(slices.Clone(names), chosen)
 }
 
 // eventful are the steps in which something happened, the newest first.

@@ -6,10 +6,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/stats"
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 // past is a history of 30 hours and two types: 2 came in, 1 went out and none failed or died in each minute, which took 5 to 10 ms.
@@ -63,4 +67,30 @@ func TestTheHistoryIsShown(t *testing.T) {
 	}
 	status, _, _ := b.get("/history?span=2h")
 	require.Equal(t, http.StatusBadRequest, status)
+}
+
+// A type that was renamed has two lines: what was stored under the former name is counted under it, also when it is published after
+// the renaming. The page says so, and shows which of them it is filtered by.
+func TestTheHistoryOfARenamedType(t *testing.T) {
+	now := catalogue.Document{Name: "shop", Topics: map[string]string{"domain": "shop-domain"}, Types: []catalogue.Type{{Name: "order_placed", Was: []string{"order_created"}, Topic: "domain", Aggregate: "order"}}}
+	renamed, err := catalogue.Build(now)
+	require.NoError(t, err)
+	b := setup(t, func(c *ui.Config) { c.Catalogue = renamed })
+	at := time.Now()
+	h := &dispatch.History{DB: b.db.Pool, Now: func() time.Time { return at }}
+	for name, n := range map[string]int{"order_created": 2, "order_placed": 3} {
+		for range n {
+			row := dispatch.Claimed{EventType: name, CreatedAt: at, Since: at}
+			h.Published("domain", 0, []dispatch.Attempt{{Row: &row, Outcome: dispatch.OutcomePublished}})
+		}
+	}
+	h.Flush(t.Context())
+	_, _, body := b.get("/history")
+	require.Contains(t, body, "What was renamed begins anew")
+	for name, out := range map[string]string{"order_created": "2", "order_placed": "3"} {
+		require.Regexp(t, name+`</a></td><td data-label="Topic"><bdi>domain</bdi></td><td class="num" data-label="In">`+out+`</td><td class="num" data-label="Out">`+out+`<`, body)
+		_, _, filtered := b.get("/history?type=" + name)
+		require.Contains(t, filtered, "<option selected>"+name+"</option>")
+		require.Contains(t, filtered, "out at most "+out)
+	}
 }
