@@ -1,9 +1,12 @@
 package ui
 
 import (
+	"context"
 	"slices"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/why"
@@ -27,6 +30,8 @@ type remedy struct {
 	Verbs []string
 	// Editable: its payload can be corrected. Hopeless: it would fail again unchanged.
 	Editable, Hopeless bool
+	// Unfit: that is because of what it carries, whatever it died of.
+	Unfit bool
 }
 
 func remedyOf(state, reason string, erasedAt *time.Time) remedy {
@@ -42,6 +47,31 @@ func remedyOf(state, reason string, erasedAt *time.Time) remedy {
 	return r
 }
 
+// remedyOf is what can be done to a dead letter. What it carries is held to the catalogue as a publisher would hold it, for an
+// operator, who may read it; nothing of it is shown.
+func (r *request) remedyOf(l dlq.Entry) remedy {
+	out := remedyOf(l.State, l.Reason, l.ErasedAt)
+	if !out.Editable || out.Hopeless || !r.h.cfg.AllowChanges || whoOf(r.Request).Role != Operator {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), r.h.cfg.QueryTimeout)
+	defer cancel()
+	content, err := r.h.changes.outbox().Content(ctx, l.ID)
+	if err != nil {
+		return out // what it died of is known all the same
+	}
+	types := r.h.reader.types.Load()
+	row := dispatch.Claimed{
+		Key: dispatch.Key{ID: l.EventID}, Namespace: l.Namespace, EventType: l.EventType, AggregateType: l.AggregateType, AggregateID: l.AggregateID,
+		Payload: content.Payload, Headers: content.Headers,
+	}
+	if reason, _ := dispatch.Examine(types, func(string) wire.Limits { return types.Limits() }, &row); dlq.Hopeless(string(reason)) {
+		out = remedyOf(l.State, string(reason), l.ErasedAt)
+		out.Unfit = true
+	}
+	return out
+}
+
 func deadLetterPage(r *request) (*view, error) {
 	found, err := why.DeadLetter(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
 	if err != nil {
@@ -49,7 +79,7 @@ func deadLetterPage(r *request) (*view, error) {
 	}
 	d := detailData{
 		Letter: &found.Entry, Event: found.Event, Surroundings: found.Surroundings, ErasedAt: found.ErasedAt,
-		remedy: remedyOf(found.State, found.Reason, found.ErasedAt),
+		remedy: r.remedyOf(found.Entry),
 	}
 	if err := d.explain(r, found.EventID); err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/ui"
 )
 
 // ill makes the open dead letter one whose payload is wrong.
@@ -58,6 +60,36 @@ func TestAPayloadIsEditedOnThePage(t *testing.T) {
 	status, _, body = b.form(edit, "note", "again", "data", rightOrder, "send", "1")
 	require.Equal(t, http.StatusConflict, status)
 	require.Contains(t, body, "is corrected already")
+}
+
+// The payload is looked at, not only the reason: one that its type no longer takes is edited first whatever it died of, one that it
+// takes is replayed first. Only an operator is told, and nothing of the payload.
+func TestWhatNoLongerFitsIsEditedFirst(t *testing.T) {
+	b := setup(t, revealing)
+	viewer := setup2(t, b, "", revealing, func(c *ui.Config) {
+		c.Identify = func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: "eve"}, nil }
+	})
+	const told = "does not fit its type as the catalogue has it now"
+	order := func() (edit, discard, replay int) {
+		_, _, body := b.get("/dead-letters/" + deadID)
+		require.Contains(t, body, "for the reason max_attempts")
+		require.NotContains(t, body, secret)
+		require.Equal(t, strings.Contains(body, told), strings.Contains(body, `class="button primary"`))
+		return strings.Index(body, "Edit and replay…"), strings.Index(body, `value="discard"`), strings.Index(body, `value="replay"`)
+	}
+	edit, discard, replay := order()
+	require.IsIncreasing(t, []int{edit, discard, replay})
+	_, _, body := b.get("/dead-letters/" + deadID)
+	require.Contains(t, body, told)
+	_, _, body = viewer.get("/dead-letters/" + deadID)
+	require.NotContains(t, body, told)
+
+	_, err := b.db.Pool.Exec(t.Context(), `SET session_replication_role = replica;
+UPDATE outbox_dlq SET payload_json = '{"version": 1, "eventId": "`+eventID+`", "occurredAt": "2026-03-01T12:00:00Z", "data": `+rightOrder+`}' WHERE id = '`+deadID+`';
+RESET session_replication_role`)
+	require.NoError(t, err)
+	edit, discard, replay = order()
+	require.IsIncreasing(t, []int{replay, discard, edit})
 }
 
 // A program checks a correction, and sends it.

@@ -54,7 +54,7 @@ func lanePage(r *request) (*view, error) {
 			if kind, _ := fault.KindOf(err); err != nil && kind != fault.NotFound { // cleanup may have removed it
 				return nil, err
 			} else if err == nil {
-				d.Letter, d.remedy = &letter, remedyOf(letter.State, letter.Reason, letter.ErasedAt)
+				d.Letter, d.remedy = &letter, r.remedyOf(letter)
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func templateFuncs(base, traceURL string, a assets) template.FuncMap {
 		"size":    func(rows []outbox.Event) int64 { return int64(len(rows)) },
 		"set":     func(v any) bool { return !timeOf(v).IsZero() },
 		"short":   short,
-		"explain": dlq.Explain, "hopeless": dlq.Hopeless,
+		"explain": dlq.Explain,
 		"title":   func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
 		"verb":    dlq.Action.Verb,
 		"noun":    dlq.Action.Noun,

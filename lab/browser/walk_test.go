@@ -57,7 +57,7 @@ func (s *site) walk(b *tab, visit func(page string)) {
 	b.do(chromedp.SetValue(chromedp.CSS(".reveal input[name=note]"), "INC-4411"), chromedp.Click(chromedp.CSS(".reveal button")))
 	b.see(`document.querySelector(".payload")`)
 	visit("a payload")
-	b.open("/dead-letters/" + letterID)
+	b.open("/dead-letters/" + blockingID)
 	js[any](b, `document.querySelectorAll("details").forEach(d => d.open = true)`)
 	b.do(chromedp.SetValue(chromedp.CSS(".fold input[name=note]"), "INC-4411"), chromedp.Click(chromedp.CSS(".fold form button")))
 	b.see(`document.querySelector("textarea[name=data]")`)

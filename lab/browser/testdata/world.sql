@@ -35,7 +35,9 @@ SELECT pg_temp.id('waiting', i), (ARRAY['payment_settled', 'cash_collected', 'or
 
 -- One dead letter with fixed ids, which an operator replayed once before.
 INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, dead_at, attempt_count, last_error)
-VALUES ('01930000-0000-7000-8000-0000000000e2', 'payment_settled', 'ledger_event', pg_temp.id('aggregatemax_attempts:billing-deadline', 0), '{"data": {"secret": "canary-7f3a"}}', now() - interval '3 hours', now() - interval '4 minutes', 25,
+VALUES ('01930000-0000-7000-8000-0000000000e2', 'payment_settled', 'ledger_event', pg_temp.id('aggregatemax_attempts:billing-deadline', 0),
+        '{"version": 1, "eventId": "01930000-0000-7000-8000-0000000000e2", "occurredAt": "2026-03-01T12:00:00Z", "data": {"orderId": "01930000-0000-7000-8000-0000000000a2", "paymentIntentId": "canary-7f3a", "amountCents": 4711, "settledAt": "2026-03-01T12:00:00Z"}}',
+        now() - interval '3 hours', now() - interval '4 minutes', 25,
         'publish to projects/shop/topics/billing: rpc error: code = DeadlineExceeded desc = context deadline exceeded');
 INSERT INTO outbox_dlq (id, event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, failed_at, topic, fingerprint, event_created_at, state, state_changed_at)
 SELECT v.id::uuid, e.id, e.event_type, e.aggregate_type, e.aggregate_id, e.payload_json, 'max_attempts', e.last_error, 25, v.at, 'billing', 'max_attempts:billing-deadline', e.created_at, v.state, v.changed
