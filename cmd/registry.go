@@ -109,7 +109,7 @@ func printEventType(w io.Writer, t registry.EventTypeDetail) error {
 	}
 	lines := [][2]string{
 		{"type", t.Type}, {"namespace", t.Namespace}, {"description", t.Description}, {"topic", t.Topic + " (" + t.TopicName + ")"},
-		{"aggregate", t.AggregateType}, {"envelope", t.Envelope}, {"extra fields", t.ExtraFields}, {"checked at", t.Check},
+		{"aggregate", t.AggregateType}, {"envelope", t.Envelope}, {"extra fields", t.ExtraFields}, {"checked at", t.Check}, {"order", t.Order},
 		{"policy", t.Policy.String()}, {"was", strings.Join(t.Was, ", ")}, {"attributes", strings.Join(t.Attributes, ", ")}, {"digest", t.Digest[:12]}, {"applied", applied},
 	}
 	for _, p := range t.Publishers {

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
-	"github.com/dustin/go-humanize"
 
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // A Page prints one thing for a person to read: titles, and fields below them. All text is taken as
@@ -58,7 +58,7 @@ func (p *Page) Time(t *time.Time) string {
 	}
 	text := t.UTC().Format(time.RFC3339)
 	if p.app.OutTTY {
-		text += " (" + humanize.RelTime(*t, p.app.Now(), "ago", "from now") + ")"
+		text += " (" + words.Relative(*t, p.app.Now()) + ")"
 	}
 	return text
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/jackc/pgx/v5"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // Thresholds beyond which a figure is worth a remark.
@@ -33,13 +33,13 @@ SELECT s.n_live_tup, s.n_dead_tup, greatest(s.last_vacuum, s.last_autovacuum),
 	}
 	when := "never"
 	if last != nil {
-		when = humanize.RelTime(*last, d.Now(), "ago", "from now")
+		when = words.Relative(*last, d.Now())
 	}
 	if dead > manyDead && dead > live/2 {
 		return warn("look for a pinned xmin below; otherwise VACUUM outbox_events, and lower autovacuum_vacuum_scale_factor for it",
-			"%s dead rows against %s living, vacuumed %s", humanize.Comma(dead), humanize.Comma(live), when), nil
+			"%s dead rows against %s living, vacuumed %s", words.Count(dead), words.Count(live), when), nil
 	}
-	return ok("%s dead rows against %s living, vacuumed %s", humanize.Comma(dead), humanize.Comma(live), when), nil
+	return ok("%s dead rows against %s living, vacuumed %s", words.Count(dead), words.Count(live), when), nil
 }
 
 // xmin finds what keeps vacuum from removing dead rows: a pinned horizon makes every claim walk them.
@@ -92,9 +92,9 @@ SELECT count(*) FILTER (WHERE until < now()), count(*) FILTER (WHERE until > now
 	}
 	switch {
 	case far > 0:
-		return warn("lower publish.lease, or wait: another publisher cannot have their events earlier", "leases for more than an hour: %s", humanize.Comma(far)), nil
+		return warn("lower publish.lease, or wait: another publisher cannot have their events earlier", "leases for more than an hour: %s", words.Count(far)), nil
 	case expired > 0:
-		return warn("start a publisher: it takes them over by itself", "expired leases: %s; their events wait to be taken over", humanize.Comma(expired)), nil
+		return warn("start a publisher: it takes them over by itself", "expired leases: %s; their events wait to be taken over", words.Count(expired)), nil
 	default:
 		return ok("no expired leases"), nil
 	}

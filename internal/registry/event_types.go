@@ -24,11 +24,13 @@ type EventType struct {
 	Fields        []PayloadField `json:"fields"`
 	Namespace     string         `json:"namespace"`
 	// TopicName is the topic's name at the broker as the catalogue has it.
-	TopicName   string   `json:"topicName"`
-	Envelope    string   `json:"envelope"`
-	ExtraFields string   `json:"extraFields"`
-	Check       string   `json:"check"`
-	Was         []string `json:"was"`
+	TopicName   string `json:"topicName"`
+	Envelope    string `json:"envelope"`
+	ExtraFields string `json:"extraFields"`
+	Check       string `json:"check"`
+	// Order is aggregate, or none.
+	Order string   `json:"order"`
+	Was   []string `json:"was"`
 	// Policy is how its events are tried; {} leaves everything to the publishers.
 	Policy wire.Policy `json:"policy"`
 	Digest string      `json:"digest"`
@@ -165,7 +167,7 @@ func holds(p dispatch.Peer, t EventType, revision int64) TypeHolder {
 func eventType(d catalogue.Document, t catalogue.Type) EventType {
 	return EventType{
 		Type: t.Name, AggregateType: t.Aggregate, Topic: t.Topic, Description: t.Description, Fields: payloadFields(t),
-		Namespace: d.Namespace, TopicName: d.Topics[t.Topic], Envelope: t.Envelope, ExtraFields: t.ExtraFields, Check: t.Check,
+		Namespace: d.Namespace, TopicName: d.Topics[t.Topic], Envelope: t.Envelope, ExtraFields: t.ExtraFields, Check: t.Check, Order: t.Order,
 		Was: append([]string{}, t.Was...), Policy: t.Policy, Digest: t.Digest(),
 	}
 }

@@ -131,7 +131,7 @@ func TestOperatorsSeeWhatAScheduledHeadHoldsBack(t *testing.T) {
 	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", ids[0])
 	told := b.why(ids[2])
 	require.Equal(t, why.Waiting, told.State)
-	require.Contains(t, told.Explanation, "1 ahead; the first, "+ids[1]+", is scheduled for 1 hour from now")
+	require.Contains(t, told.Explanation, "1 ahead; the first, "+ids[1]+", is scheduled for 2 hours from now")
 	require.Equal(t, why.Scheduled, b.why(ids[1]).State)
 	require.Equal(t, []string{ids[1], alone}, b.listed(outbox.StatusScheduled))
 	require.Equal(t, []string{ids[2]}, b.listed(outbox.StatusPending))

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -98,7 +96,7 @@ func (r *Result) do(format string, args ...any) {
 }
 
 func (f facts) when(t time.Time) string {
-	return fmt.Sprintf("%s (%s)", humanize.RelTime(t, f.Now, "ago", "from now"), t.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s (%s)", words.Relative(t, f.Now), t.UTC().Format(time.RFC3339))
 }
 
 func (f facts) subject() string {

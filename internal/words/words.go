@@ -49,6 +49,18 @@ func Seconds(s float64) string {
 	}
 }
 
+// Relative says how long ago a time was or how far ahead it is, to the nearest minute, hour or day.
+func Relative(t, now time.Time) string {
+	d := t.Sub(now)
+	for _, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute} {
+		if d.Abs() >= unit {
+			d = d.Round(unit)
+			break
+		}
+	}
+	return humanize.RelTime(now.Add(d), now, "ago", "from now")
+}
+
 // OneOf reports that a value is none of those it can be, and which it was most likely meant to be.
 func OneOf(flag, value string, known []string) error {
 	if slices.Contains(known, value) {
