@@ -71,9 +71,6 @@ var (
 // secretName is how the name of a secret ends.
 const secretName = `pass(?:word|wd|phrase)|pwd|secret|token|(?:api|access|private|secret)[_-]?key|-signature`
 
-// hints are what one of the patterns needs, in lower case.
-var hints = []string{"://", "bearer", "authorization", "pass", "pwd", "secret", "token", "key", "-signature"}
-
 // harmless reports whether no pattern can match: nearly all errors, at a hundredth of the patterns' cost. What is not
 // ASCII may fold into a hint, and is left to them.
 func harmless(s string) bool {
@@ -83,6 +80,7 @@ func harmless(s string) bool {
 		}
 	}
 	s = strings.ToLower(s)
+	hints := []string{"://", "bearer", "authorization", "pass", "pwd", "secret", "token", "key", "-signature"} // each pattern needs one
 	return !slices.ContainsFunc(hints, func(hint string) bool { return strings.Contains(s, hint) })
 }
 
