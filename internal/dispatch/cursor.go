@@ -116,6 +116,9 @@ func (c *cursor) next(now time.Time, force bool) span {
 	due := force || !now.Before(c.nextSweep)
 	switch {
 	case c.width == 0 && (due || c.low == 0 || !c.rewound.IsZero()):
+		if c.walks[0] > sweepSlow {
+			c.nextSweep = now.Add(c.walks[0]) // the others keep to the hint while one walks that far
+		}
 		return span{sweep: true, began: now}
 	case c.width == 0 || !due || c.sweeping:
 		return span{after: c.start(), began: now}

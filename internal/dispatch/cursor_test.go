@@ -50,6 +50,16 @@ func dearCursor(now time.Time) *cursor {
 	return c
 }
 
+// A sweep that walks over a million rows is not begun by all workers at once.
+func TestOneWorkerWalksFarWhileTheOthersKeepToTheHint(t *testing.T) {
+	t.Parallel()
+	now, c := time.Now(), &cursor{}
+	c.claimed(now, true, false, []Claimed{{Key: Key{Seq: 10}}}, time.Second)
+	require.True(t, c.next(now, false).sweep, "one dear sweep proves nothing yet")
+	require.False(t, c.next(now, false).sweep)
+	require.True(t, c.next(now.Add(time.Second), false).sweep, "the first may have ended without a word")
+}
+
 // Nothing is to be found below the hint of a backlog but what is in flight, over which each sweep walks.
 func TestASweepThatLeftRowsBehindIsNotRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
