@@ -35,8 +35,8 @@ const maxRefusals = 10_000
 const refusedMark = "refused: "
 
 // refused is what the broker answered when it last refused the row.
-func (c *Claimed) refused() (answer string, ok bool) {
-	return strings.CutPrefix(c.LastError, refusedMark)
+func (r *Claimed) refused() (answer string, ok bool) {
+	return strings.CutPrefix(r.LastError, refusedMark)
 }
 
 // blame gives each refused result of a group the class that the topic's other

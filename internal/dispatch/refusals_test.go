@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,10 +122,12 @@ func TestMessageThatAnotherPublisherWasRefusedDiesAtTheNextRefusal(t *testing.T)
 		bad := b.store.add(1, "red")[0]
 		bad.AttemptCount, bad.lastError = 1, refusedMark+"no"
 		b.store.add(1, "red")[0].next = time.Now().Add(2 * time.Second) // while the broker considers the first
-		waits := []time.Duration{5 * time.Second, time.Millisecond}
-		b.broker.latency = func(string) (wait time.Duration) {
-			wait, waits = waits[0], waits[1:]
-			return wait
+		var sent atomic.Int32
+		b.broker.latency = func(string) time.Duration {
+			if sent.Add(1) == 1 {
+				return 5 * time.Second
+			}
+			return time.Millisecond
 		}
 		b.broker.refuse(func(_ string, m Message) bool { return m.EventID == bad.ID })
 		start(t, b.Dispatcher)

@@ -15,7 +15,7 @@ type Group struct {
 	FirstSeen    time.Time `json:"firstSeen"`
 	LastSeen     time.Time `json:"lastSeen"`
 	SampleID     string    `json:"sampleId"`
-	SampleReason string    `json:"sampleReason"`
+	SampleReason string    `json:"-"` // for the page
 	SampleError  string    `json:"sampleError"`
 }
 

@@ -30,19 +30,18 @@ func (o *Outbox) ListEvents(ctx context.Context, p ListParams, each func(Event) 
 	if err := o.AddTopics(&p.Filter); err != nil {
 		return Paged{}, err
 	}
+	byChange := false
+	if w, err := p.Filter.walk(); err == nil && w.Key == "id" && p.Limit > 0 {
+		if err := o.DB.QueryRow(ctx, idsAreRandom).Scan(&byChange); err != nil {
+			return Paged{}, fmt.Errorf("look at the newest id: %w", err)
+		}
+	}
 	start := func(f Filter) (*Scan[Event], error) {
 		scan, err := o.ScanEvents(f, NewestFirst, false)
-		if err != nil || scan.Walk.Key != "id" || p.Limit == 0 {
-			return scan, err
-		}
-		byChange := false
-		if err := o.DB.QueryRow(ctx, idsAreRandom).Scan(&byChange); err != nil {
-			return nil, fmt.Errorf("look at the newest id: %w", err)
-		}
-		if byChange {
+		if err == nil && byChange {
 			scan.Walk.byChange()
 		}
-		return scan, nil
+		return scan, err
 	}
 	return List(ctx, o, p, start, each, func(e Event) string { return e.ID })
 }
