@@ -50,8 +50,10 @@ const (
 	patience = 90 * time.Second
 	// outage is how many questions a destination that is away leaves unanswered. Between them are up to five seconds, in which
 	// an event would use up its attempts many times over.
-	outage      = 5
-	maxAttempts = 2
+	outage = 5
+	// maxAttempts leaves an event, beside the one that an outage may cost it, those of a machine so busy that a request takes
+	// longer than publishTimeout.
+	maxAttempts = 4
 )
 
 // client opens a destination by its settings, as a command does.
