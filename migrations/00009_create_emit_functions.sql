@@ -320,7 +320,9 @@ CREATE FUNCTION outbox_envelope_refusal(id uuid, payload jsonb) RETURNS text[]
              OR payload - '{version,eventId,occurredAt,actor,data}'::text[] <> '{}' THEN
             ARRAY['OX004', 'payload', format('must be the envelope: version 1, eventId %s, occurredAt, actor, data, and no more', id),
                   'Give data instead of payload, and the envelope is made for you.']
-        WHEN coalesce(payload ->> 'occurredAt', '') !~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$' THEN
+        -- The usual form first, with the separators where it has them and digits between: it is told in a third of the time.
+        WHEN (payload ->> 'occurredAt' LIKE '____-__-__T__:__:__.%' AND payload ->> 'occurredAt' ~ '^[0-9]*-[0-9]*-[0-9]*T[0-9]*:[0-9]*:[0-9]*[.][0-9]+Z$') IS NOT TRUE
+             AND coalesce(payload ->> 'occurredAt', '') !~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$' THEN
             ARRAY['OX004', 'payload', 'envelope occurredAt must be an RFC 3339 timestamp']
     END
 $$;
@@ -547,8 +549,9 @@ DECLARE
     type text := (SELECT format_type(a.atttypid, NULL) FROM pg_attribute AS a WHERE a.attrelid = 'outbox_events'::regclass AND a.attname = 'aggregate_id');
 BEGIN
     EXECUTE format('CREATE FUNCTION outbox_aggregate_id_fits(value text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN ' || CASE type
-        -- The usual spelling is told by its dashes: the expression takes ten times as long.
-        WHEN 'uuid' THEN $q$value LIKE '________-____-____-____-____________' AND translate(value, '0123456789abcdefABCDEF', '') = '----'
+        -- The usual spelling is told by where its dashes are, and by an expression that goes over one class: PostgreSQL builds
+        -- the states of an expression anew in each call, so one that counts takes ten times as long.
+        WHEN 'uuid' THEN $q$value LIKE '________-____-____-____-____________' AND value ~ '^[0-9A-Fa-f-]*$' AND octet_length(replace(value, '-', '')) = 32
                             OR value ~* '^\{?[0-9a-f]{4}(-?[0-9a-f]{4}){7}\}?$'$q$
         WHEN 'bigint' THEN $q$value ~ '^\s*[+-]?\d\w*\s*$'$q$ WHEN 'integer' THEN $q$value ~ '^\s*[+-]?\d\w*\s*$'$q$
         ELSE 'value IS NOT NULL' END);
@@ -576,8 +579,9 @@ CREATE FUNCTION outbox_event_rows(events jsonb, ids uuid[], at text)
                    CASE WHEN r.payload IS NULL THEN CASE WHEN r.actor IS NOT NULL THEN @schema@.outbox_actor(r.actor) END
                         WHEN c.envelope = 'standard' THEN nullif(r.payload -> 'actor', 'null') END AS actor,
                    CASE WHEN r.payload IS NOT NULL THEN r.payload WHEN c.envelope <> 'standard' THEN r.data
-                        ELSE @schema@.outbox_envelope($2[r.ord], CASE WHEN r.occurred_at IS NULL THEN $3 ELSE @schema@.outbox_moment(r.occurred_at) END, r.data)
-                             || CASE WHEN r.actor IS NULL THEN '{}' ELSE jsonb_build_object('actor', @schema@.outbox_actor(r.actor)) END END AS payload,
+                        WHEN r.actor IS NULL THEN @schema@.outbox_envelope($2[r.ord], coalesce(@schema@.outbox_moment(r.occurred_at), $3), r.data)
+                        ELSE @schema@.outbox_envelope($2[r.ord], coalesce(@schema@.outbox_moment(r.occurred_at), $3), r.data)
+                             || jsonb_build_object('actor', @schema@.outbox_actor(r.actor)) END AS payload,
                    -- As the column prints it: two spellings of an id are one aggregate, hence one key.
                    CASE WHEN r.ordering_key IS NOT NULL OR coalesce(r.ordered_by, c.ordered_by) IS NULL
                              OR r.aggregate_id = '' OR NOT @schema@.outbox_aggregate_id_fits(r.aggregate_id) THEN r.ordering_key

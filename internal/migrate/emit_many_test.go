@@ -50,11 +50,41 @@ func TestEmitManyRefusesOtherEnvelopes(t *testing.T) {
 		"another id":    `{"version":1,"eventId":"` + uuid.NewString() + `","occurredAt":"2026-01-02T03:04:05Z","data":{}}`,
 		"no time":       `{"version":1,"eventId":"` + id + `","data":{}}`,
 		"bad time":      `{"version":1,"eventId":"` + id + `","occurredAt":"yesterday","data":{}}`,
+		"no digits":     `{"version":1,"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:0x.5Z","data":{}}`,
+		"one digit":     `{"version":1,"eventId":"` + id + `","occurredAt":"2026-1-002T03:04:05.5Z","data":{}}`,
+		"no fraction":   `{"version":1,"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05.Z","data":{}}`,
+		"two lines":     `{"version":1,"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05.5Z\n","data":{}}`,
 		"unknown field": `{"version":1,"eventId":"` + id + `","occurredAt":"2026-01-02T03:04:05Z","data":{},"more":1}`,
 	} {
 		event := fmt.Sprintf(`[{"id":%q,"event_type":"order_created","aggregate_id":%q,"payload":%s}]`, id, aggregate, payload)
 		_, err := pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`, event)
 		require.Equal(t, "OX004", state(t, err), name)
+	}
+}
+
+// An id is taken in every spelling of a uuid and in no other, so that no error comes from the INSERT with its whole text.
+func TestEmitManyTellsAggregateIDs(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	for id, fits := range map[string]bool{
+		"018f3f6e-0000-7000-8000-00000000000a":   true,
+		"018F3F6E-0000-7000-8000-00000000000A":   true,
+		"018f3f6e000070008000-00000000000a":      true,
+		"{018f3f6e-0000-7000-8000-00000000000a}": true,
+		"018f3f6e-0000-7000-8000-00000000000g":   false,
+		"018f3f6e-0000-7000-8000-0000000-000a":   false,
+		"------------------------------------":   false,
+		"018f3f6e-0000-7000-8000-00000000000a\n": false,
+	} {
+		_, err := pool.Exec(t.Context(), `SELECT outbox_emit_many(jsonb_build_array(jsonb_build_object('event_type', 'ad_paused', 'aggregate_id', $1::text, 'data', '{}'::jsonb)))`, id)
+		if fits {
+			require.NoError(t, err, id)
+			continue
+		}
+		require.Equal(t, "22P02", state(t, err), id)
+		var refused *pgconn.PgError
+		require.ErrorAs(t, err, &refused)
+		require.NotContains(t, refused.Where, "INSERT", id)
 	}
 }
 
