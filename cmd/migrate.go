@@ -197,27 +197,14 @@ func writePlan(app *cli.App, plan []migrate.Planned) error {
 	return nil
 }
 
-// migrateError gives the runner's errors their exit codes; their hints they bring along.
+// migrateError gives what stopped a run its exit code; refusals bring theirs along.
 func migrateError(err error) error {
-	var (
-		newer   *migrate.NewerError
-		busy    *migrate.BusyError
-		lost    *migrate.SessionLostError
-		none    *migrate.NoVersionError
-		partial *migrate.PartialError
-		old     *migrate.TooOldError
-		foreign *migrate.ForeignError
-		hidden  *migrate.HiddenError
-		types   *migrate.TypesError
-		answer  *pgconn.PgError
-	)
+	var partial *migrate.PartialError
+	var answer *pgconn.PgError
 	switch {
-	case errors.As(err, &none):
-		return fault.As(fault.NotFound, err)
 	case errors.As(err, &partial) && len(partial.Applied) > 0:
 		return fault.As(fault.Partial, err)
-	case errors.As(err, &newer), errors.As(err, &busy), errors.As(err, &lost), errors.As(err, &old), errors.As(err, &foreign), errors.As(err, &hidden), errors.As(err, &types),
-		migrate.IsLockTimeout(err):
+	case migrate.IsLockTimeout(err):
 		return fault.As(fault.Precondition, err)
 	case errors.As(err, &answer) && answer.Code == pgerrcode.InsufficientPrivilege:
 		return fault.Hint(fault.As(fault.Precondition, err), "run it as the owner of the tables or, before there are any, as one who may create in the schema")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 )
@@ -93,8 +94,8 @@ SELECT s.seqcache FROM pg_sequence AS s WHERE s.seqrelid = pg_get_serial_sequenc
 // judgeVersion refuses what migrate refuses.
 func judgeVersion(number int, name string) []Finding {
 	if number < migrate.OldestServer*10000 {
-		old := &migrate.TooOldError{Version: name}
-		return fail(old.Hint(), "%v", old)
+		old := migrate.TooOld(name)
+		return fail(fault.HintOf(old), "%v", old)
 	}
 	return ok("PostgreSQL %s", name)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
@@ -143,4 +144,13 @@ func openPool(t *testing.T, cfg *pgxpool.Config) *pgxpool.Pool {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool
+}
+
+// refusal holds an error to its kind, its words and its hint.
+func refusal(t *testing.T, err error, kind fault.Kind, says, hint string) {
+	t.Helper()
+	require.EqualError(t, err, says)
+	require.Equal(t, hint, fault.HintOf(err))
+	got, _ := fault.KindOf(err)
+	require.Equal(t, kind, got)
 }

@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -114,9 +116,8 @@ func TestWaitForAnotherRunIsBounded(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = migrate.Up(t.Context(), pool, migrate.Options{Wait: -1})
-	var busy *migrate.BusyError
-	require.ErrorAs(t, err, &busy)
-	require.Equal(t, int32(holder.Conn().PgConn().PID()), busy.PID, "the error names the backend to look at")
+	refusal(t, err, fault.Precondition, fmt.Sprintf("another migration (backend %d) holds the lock, waited 0s", holder.Conn().PgConn().PID()),
+		"wait for it to finish and run the command again")
 	require.Empty(t, catalogue(t, pool))
 }
 
@@ -237,12 +238,11 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 	pool := migrated(t)
 	exec(t, pool, "INSERT INTO outbox_schema_version (version_id, is_applied) VALUES (99999, true)")
 	before := catalogue(t, pool)
-	var newer *migrate.NewerError
+	says := fmt.Sprintf("database schema version 99999 is not known to this binary, which ends at %d (unknown: [99999])", latest(t, pool))
 	_, err := migrate.Up(t.Context(), pool, migrate.Options{})
-	require.ErrorAs(t, err, &newer)
-	require.Equal(t, &migrate.NewerError{Database: 99999, Binary: newer.Binary, Unknown: []int64{99999}}, newer)
+	refusal(t, err, fault.Precondition, says, "use the outboxctl version that migrated this database, or a newer one")
 	_, err = migrate.Down(t.Context(), pool, migrate.Options{})
-	require.ErrorAs(t, err, &newer)
+	refusal(t, err, fault.Precondition, says, "use the outboxctl version that migrated this database, or a newer one")
 	require.Empty(t, differ(before, catalogue(t, pool)))
 	list, err := migrate.Status(t.Context(), pool, migrate.Options{})
 	require.NoError(t, err, "looking is always possible")
@@ -252,11 +252,10 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 func TestUnknownVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := emptyDB(t)
-	var none *migrate.NoVersionError
 	_, err := migrate.Up(t.Context(), pool, migrate.Options{To: 99999})
-	require.ErrorAs(t, err, &none)
+	refusal(t, err, fault.NotFound, "no migration has version 99999", "outboxctl migrate status lists the versions")
 	_, err = migrate.Plan(t.Context(), pool, migrate.Options{To: 99999}, true)
-	require.ErrorAs(t, err, &none)
+	refusal(t, err, fault.NotFound, "no migration has version 99999", "outboxctl migrate status lists the versions")
 	require.Empty(t, catalogue(t, pool))
 }
 

@@ -7,34 +7,17 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // OldestServer is the oldest major version of PostgreSQL that is supported.
 const OldestServer = 14
 
-// TooOldError means that the server is older than OldestServer. Nothing was changed.
-type TooOldError struct{ Version string }
-
-func (e *TooOldError) Error() string {
-	return fmt.Sprintf("PostgreSQL %s is too old, %d is the oldest that is supported", e.Version,
-		OldestServer)
-}
-
-// Hint is advice for the operator.
-func (e *TooOldError) Hint() string {
-	return fmt.Sprintf("upgrade to PostgreSQL %d or newer", OldestServer)
-}
-
-// ForeignError means that the server only speaks PostgreSQL's protocol. Nothing was changed.
-type ForeignError struct{ Server string }
-
-func (e *ForeignError) Error() string {
-	return e.Server + " is not supported: its advisory locks and notifications do nothing, and order and leases rely on them"
-}
-
-// Hint is advice for the operator.
-func (e *ForeignError) Hint() string {
-	return fmt.Sprintf("use PostgreSQL %d or newer", OldestServer)
+// TooOld is the error about a server older than OldestServer.
+func TooOld(version string) error {
+	return fault.Hint(fault.Preconditionf("PostgreSQL %s is too old, %d is the oldest that is supported", version, OldestServer),
+		"upgrade to PostgreSQL %d or newer", OldestServer)
 }
 
 // foreignServer names the server that is none of PostgreSQL's, by what version() says.
@@ -48,23 +31,6 @@ func foreignServer(version string) string {
 	return ""
 }
 
-// HiddenError means that functions or operators in the schema have names of PostgreSQL's own and
-// belong to strangers. Migrating would run them with the rights of the user who migrates. Nothing
-// was changed.
-type HiddenError struct {
-	Schema  string
-	Objects []string // each with its owner
-}
-
-func (e *HiddenError) Error() string {
-	return fmt.Sprintf("schema %s has functions or operators of others that hide PostgreSQL's own: %s", e.Schema, strings.Join(e.Objects, ", "))
-}
-
-// Hint is advice for the operator.
-func (e *HiddenError) Hint() string {
-	return fmt.Sprintf("find out who made them and why; then drop them and REVOKE CREATE ON SCHEMA %s FROM PUBLIC", e.Schema)
-}
-
 // checkServer refuses a server on which migrating is impossible or unsafe.
 func checkServer(ctx context.Context, db querier, opts Options) error {
 	return inCatalogue(ctx, db, func(tx pgx.Tx, schema string) error {
@@ -75,12 +41,15 @@ func checkServer(ctx context.Context, db querier, opts Options) error {
 			return fmt.Errorf("ask for the server's version: %w", err)
 		}
 		if name := foreignServer(whole); name != "" {
-			return &ForeignError{name}
+			return fault.Hint(fault.Preconditionf("%s is not supported: its advisory locks and notifications do nothing, and order and leases rely on them",
+				name),
+				"use PostgreSQL %d or newer", OldestServer)
 		}
 		if number < opts.oldest*10000 {
-			return &TooOldError{version}
+			return TooOld(version)
 		}
-		// A few are enough to see what is going on.
+		// Migrating would run them with the rights of the user who migrates. A few are enough to see
+		// what is going on.
 		hidden, err := list(ctx, tx, `
 SELECT o.name || ' of ' || pg_get_userbyid(o.owner)
   FROM (SELECT format('%s(%s)', p.proname, pg_get_function_identity_arguments(p.oid)) AS name, p.proowner AS owner, p.pronamespace AS schema
@@ -97,23 +66,12 @@ SELECT o.name || ' of ' || pg_get_userbyid(o.owner)
 			return fmt.Errorf("look for hidden functions: %w", err)
 		}
 		if len(hidden) > 0 {
-			return &HiddenError{Schema: schema, Objects: hidden}
+			return fault.Hint(fault.Preconditionf("schema %s has functions or operators of others that hide PostgreSQL's own: %s",
+				schema, strings.Join(hidden, ", ")),
+				"find out who made them and why; then drop them and REVOKE CREATE ON SCHEMA %s FROM PUBLIC", schema)
 		}
 		return nil
 	})
-}
-
-// TypesError means that the outbox has columns of other types than Options.Types asks for. Nothing
-// was changed.
-type TypesError struct{ Wanted, Found string }
-
-func (e *TypesError) Error() string {
-	return fmt.Sprintf("event types are to be %s, but the outbox has them as %s", e.Wanted, e.Found)
-}
-
-// Hint is advice for the operator.
-func (e *TypesError) Hint() string {
-	return "columns keep the type they have: leave the types out, or use a database or a schema of its own"
 }
 
 // checkTypes refuses to ask an outbox for other types than it has.
@@ -131,7 +89,8 @@ SELECT CASE WHEN format_type(a.atttypid, NULL) IN ('text', 'character varying') 
 			return fmt.Errorf("look for the types of columns: %w", err)
 		}
 		if len(found) > 0 && found[0] != opts.Types {
-			return &TypesError{Wanted: opts.Types, Found: found[0]}
+			return fault.Hint(fault.Preconditionf("event types are to be %s, but the outbox has them as %s", opts.Types, found[0]),
+				"columns keep the type they have: leave the types out, or use a database or a schema of its own")
 		}
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -16,9 +17,8 @@ func TestOldServerIsRefused(t *testing.T) {
 		func() error { _, err := migrate.Up(t.Context(), pool, migrate.Options{}.Oldest(99)); return err },
 		func() error { _, err := migrate.Down(t.Context(), pool, migrate.Options{}.Oldest(99)); return err },
 	} {
-		var old *migrate.TooOldError
-		require.ErrorAs(t, run(), &old)
-		require.Equal(t, queryOne[string](t, pool, `SHOW server_version`), old.Version)
+		refusal(t, run(), fault.Precondition, "PostgreSQL "+queryOne[string](t, pool, `SHOW server_version`)+" is too old, 14 is the oldest that is supported",
+			"upgrade to PostgreSQL 14 or newer")
 	}
 	require.Empty(t, catalogue(t, pool))
 }
@@ -33,9 +33,8 @@ func TestServersThatAreNotPostgreSQLAreRefused(t *testing.T) {
 		pool := emptyDB(t)
 		exec(t, pool, "CREATE OR REPLACE FUNCTION pg_catalog.version() RETURNS text LANGUAGE sql STABLE AS $$ SELECT '"+version+"' $$")
 		_, err := migrate.Up(t.Context(), pool, migrate.Options{})
-		var foreign *migrate.ForeignError
-		require.ErrorAs(t, err, &foreign)
-		require.Equal(t, want, foreign.Server)
+		refusal(t, err, fault.Precondition, want+" is not supported: its advisory locks and notifications do nothing, and order and leases rely on them",
+			"use PostgreSQL 14 or newer")
 		require.Empty(t, catalogue(t, pool))
 	}
 }
@@ -59,9 +58,8 @@ func TestSchemaWithPlantedFunctionsIsRefused(t *testing.T) {
 			exec(t, pool, "SET ROLE "+stranger+"; "+tc.plant+"; RESET ROLE")
 			before := catalogue(t, pool)
 			_, err := migrate.Up(t.Context(), pool, migrate.Options{})
-			var hidden *migrate.HiddenError
-			require.ErrorAs(t, err, &hidden)
-			require.Equal(t, &migrate.HiddenError{Schema: "public", Objects: []string{tc.says}}, hidden)
+			refusal(t, err, fault.Precondition, "schema public has functions or operators of others that hide PostgreSQL's own: "+tc.says,
+				"find out who made them and why; then drop them and REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 			require.Empty(t, differ(before, catalogue(t, pool)))
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -69,7 +70,8 @@ SELECT set_config(v.name, v.value, false)
 			return fmt.Errorf("ask for backend: %w", err)
 		}
 		if s.pid != 0 && s.pid != pid {
-			return &SessionLostError{Locked: s.pid, Now: pid}
+			return fault.Hint(fault.Preconditionf("the migration lock was taken by backend %d but backend %d answers now",
+				s.pid, pid), "%s", poolerHint)
 		}
 		// A pooler hands out a process id of its own making; PostgreSQL its real one.
 		if s.pid == 0 && conn.PgConn().PID() != uint32(pid) {
@@ -103,7 +105,12 @@ SELECT pg_try_advisory_lock($1::bigint),
 		case got:
 			return waited, nil
 		case waited > opts.Wait:
-			return waited, &BusyError{Waited: waited, PID: holder}
+			other := "another migration"
+			if holder != 0 { // it could be seen
+				other += fmt.Sprintf(" (backend %d)", holder)
+			}
+			return waited, fault.Hint(fault.Preconditionf("%s holds the lock, waited %s", other, waited.Round(time.Second)),
+				"wait for it to finish and run the command again")
 		}
 		if time.Since(told) >= opts.reportEvery {
 			opts.Progress(fmt.Sprintf("waiting for another migration (backend %d) to finish", holder))

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -21,7 +22,8 @@ func TestTypesAreChosenOnce(t *testing.T) {
 	require.Empty(t, queryAll(t, pool, `SELECT typname FROM pg_type WHERE typname LIKE '%type_enum'`), "unused enums")
 
 	_, err = migrate.Up(t.Context(), pool, migrate.Options{Types: migrate.TypesEnum})
-	require.Equal(t, &migrate.TypesError{Wanted: "enum", Found: "text"}, err)
+	refusal(t, err, fault.Precondition, "event types are to be enum, but the outbox has them as text",
+		"columns keep the type they have: leave the types out, or use a database or a schema of its own")
 	require.Equal(t, int64(1), queryOne[int64](t, pool, `SELECT max(version_id) FROM outbox_schema_version`))
 	_, err = migrate.Up(t.Context(), pool, migrate.Options{FreshTypes: migrate.TypesEnum})
 	require.NoError(t, err, "the outbox is not fresh")

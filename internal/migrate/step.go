@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
 // Step is one migration file.
@@ -88,10 +90,12 @@ func choose(list []StepStatus, opts Options, down bool) ([]Step, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, &NewerError{Database: v.Database, Binary: v.Binary, Unknown: unknown}
+		return nil, fault.Hint(fault.Preconditionf("database schema version %d is not known to this binary, which ends at %d (unknown: %v)",
+			v.Database, v.Binary, unknown),
+			"use the outboxctl version that migrated this database, or a newer one")
 	}
 	if opts.To > 0 && !slices.ContainsFunc(list, func(s StepStatus) bool { return s.Version == opts.To }) {
-		return nil, &NoVersionError{opts.To}
+		return nil, fault.Hint(fault.NotFoundf("no migration has version %d", opts.To), "outboxctl migrate status lists the versions")
 	}
 	var todo []Step
 	for _, s := range list {
