@@ -152,6 +152,8 @@ func (f Filter) walk() (Walk, error) {
 		case StatusPublished:
 		case StatusDead:
 			w.Decided, w.Rest = []string{"published_at IS NULL"}, []string{"dead_at IS NOT NULL"}
+		case StatusScheduled:
+			w.Decided, w.Rest = []string{"published_at IS NULL"}, []string{"deliver_at > now() AND dead_at IS NULL"}
 		default:
 			w.Decided, w.Rest = []string{"published_at IS NULL"}, append(w.Rest, "dead_at IS NULL")
 		}

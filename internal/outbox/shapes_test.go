@@ -40,16 +40,16 @@ func TestAggregatesAreFoundByTheirIndexInEveryShape(t *testing.T) {
 			t.Parallel()
 			pool := outboxtest.ShapedDB(t, shape).Pool
 			_, err := pool.Exec(t.Context(), `
-INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, published_at)
+INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, created_at, published_at, deliver_at, next_attempt_at)
 SELECT outbox_uuid_v7(), outbox_event_type((ARRAY['ad_paused', 'media_uploaded', 'license_status_changed'])[1 + i % 3]),
        outbox_aggregate_type((ARRAY['ad', 'media', 'license'])[1 + i % 3]),
        outbox_aggregate_id(CASE WHEN $1 THEN (1000 + i / 2)::text ELSE '018f3f6e-0000-7000-8000-' || lpad((i / 2)::text, 12, '0') END),
-       '{"data": {}}', now() - i * interval '1 second', CASE WHEN i % 12 < 6 THEN now() END
+       '{"data": {}}', now() - i * interval '1 second', CASE WHEN i % 12 < 6 THEN now() END, CASE i WHEN 23 THEN now() + interval '1 hour' END, CASE i WHEN 23 THEN now() + interval '1 hour' ELSE now() END
   FROM generate_series(1, 6000) AS i`, shape.Integers())
 			require.NoError(t, err)
 			_, err = pool.Exec(t.Context(), "ANALYZE outbox_events")
 			require.NoError(t, err)
-			id := shape.AggregateID(7) // rows 14 and 15: license and ad, both published; those of 11 are not
+			id := shape.AggregateID(7) // rows 14 and 15: license and ad, both published; those of 11 are not, and 23 is scheduled
 			both := []string{"outbox_events_open_aggregate_idx", "outbox_events_past_aggregate_idx"}
 			for name, tc := range map[string]struct {
 				filter Filter
@@ -62,7 +62,8 @@ SELECT outbox_uuid_v7(), outbox_event_type((ARRAY['ad_paused', 'media_uploaded',
 				"two":             {Filter{AggregateIDs: []string{id, shape.AggregateID(11)}}, 4, both},
 				"event type":      {Filter{AggregateIDs: []string{id}, Types: []string{"ad_paused", "order_created"}}, 1, both},
 				"published":       {Filter{Status: StatusPublished, AggregateIDs: []string{id, shape.AggregateID(11)}}, 2, both[1:]},
-				"pending":         {Filter{Status: StatusPending, AggregateIDs: []string{id, shape.AggregateID(11)}}, 2, both[:1]},
+				"pending":         {Filter{Status: StatusPending, AggregateIDs: []string{id, shape.AggregateID(11)}}, 1, both[:1]},
+				"scheduled":       {Filter{Status: StatusScheduled, AggregateIDs: []string{id, shape.AggregateID(11)}}, 1, both[:1]},
 				"by type":         {Filter{Status: StatusPending, Types: []string{"media_uploaded"}}, 1000, []string{"outbox_events_seq_claim_idx"}},
 				"aggregate type":  {Filter{AggregateType: "license"}, 2000, []string{"outbox_events_pkey"}},
 			} {
