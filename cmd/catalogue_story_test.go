@@ -253,6 +253,8 @@ func TestTheTopicsOfAFollowedCatalogueChange(t *testing.T) {
 	r.lines("topic", "ensure", "-o", "id")
 	p := startService(t, append(r.env(), "OUTBOXCTL_PUBSUB_TOPICS_PARCELS=doorito-parcels"), "publish")
 	eventually(t, "it is ready", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK })
+	require.NoError(t, r.sql(`SELECT outbox_emit('file.stored', 'UploadFile', '2', '1')`))
+	r.settled(1)
 
 	r.lines("registry", "apply", after, "--yes")
 	eventually(t, "it asks for the new topic", func() bool {
@@ -261,5 +263,8 @@ func TestTheTopicsOfAFollowedCatalogueChange(t *testing.T) {
 	})
 	require.Contains(t, p.output(), "topics.parcels")
 	require.NoError(t, r.sql(`SELECT outbox_emit('file.stored', 'UploadFile', '3', '1')`))
-	r.settled(1)
+	r.settled(2)
+	p.signal(syscall.SIGTERM)
+	p.wait()
+	require.Regexp(t, `published"?[=:]2\b`, p.output(), "what was published by the catalogue before counts, too")
 }

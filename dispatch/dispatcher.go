@@ -92,7 +92,7 @@ func New(ctx context.Context, cfg Config) (_ *Dispatcher, err error) {
 	if err := d.readPauses(ctx); err != nil {
 		return nil, err
 	}
-	return d, d.build(ctx)
+	return d, d.build(ctx, dispatch.Totals{})
 }
 
 // observeAll makes what tells of the dispatcher: log, history, traces and metrics.

@@ -15,8 +15,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// build makes the engine of the catalogue that is there now.
-func (d *Dispatcher) build(ctx context.Context) error {
+// build makes the engine of the catalogue that is there now. It counts from what the engines of the run have done.
+func (d *Dispatcher) build(ctx context.Context, done dispatch.Totals) error {
 	types := d.live.Own()
 	publisher := d.cfg.Publisher
 	if d.cfg.NewPublisher != nil {
@@ -41,6 +41,7 @@ func (d *Dispatcher) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	engine.GoOn(done)
 	d.engine.Store(engine)
 	d.shareRates(ctx)
 	return nil
@@ -65,7 +66,7 @@ func (d *Dispatcher) run(ctx context.Context, once bool) (Totals, error) {
 	defer d.running.Unlock()
 	if d.used || once != d.once { // an engine runs once
 		d.once = once
-		if err := d.build(ctx); err != nil {
+		if err := d.build(ctx, dispatch.Totals{}); err != nil {
 			return Totals{}, err
 		}
 	}
@@ -110,7 +111,7 @@ func (d *Dispatcher) runEngines(ctx context.Context) error {
 			return err
 		}
 		d.live.Follow()
-		if err := d.build(ctx); err != nil {
+		if err := d.build(ctx, d.engine.Load().Totals()); err != nil {
 			return err
 		}
 	}

@@ -156,6 +156,13 @@ func (d *Dispatcher) Totals() Totals {
 	}
 }
 
+// GoOn makes a dispatcher that has not run yet count from what the one before it has done.
+func (d *Dispatcher) GoOn(done Totals) {
+	d.totals.published.Store(done.Published)
+	d.totals.failed.Store(done.Failed)
+	d.totals.dead.Store(done.Dead)
+}
+
 // countHeld asks which rows stay leased at the end of a run. The dispatcher does
 // not know of those whose claim it was not answered.
 func (d *Dispatcher) countHeld(ctx context.Context) {
