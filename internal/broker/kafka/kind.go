@@ -95,8 +95,8 @@ func (c *Client) Explain(err error) (why, advice string) {
 func (c *Client) Advice() string { return "" }
 
 // Findings implements broker.Broker.
-func (c *Client) Findings(ordered bool) []broker.Finding {
-	if !ordered || !c.cfg.LeaderOnly {
+func (c *Client) Findings(bool) []broker.Finding {
+	if !c.cfg.LeaderOnly {
 		return nil
 	}
 	return []broker.Finding{{

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
@@ -174,11 +175,15 @@ func (v verdict) say(acknowledged bool) {
 
 func delivery(record *kgo.Record, attempt int, m broker.Message) broker.Delivery {
 	d := broker.Delivery{
-		Message: m, Body: record.Value, Attempt: attempt, OrderingKey: string(record.Key), Attributes: make(map[string]string, len(record.Headers)),
+		Message: m, Body: record.Value, Attempt: attempt, Attributes: make(map[string]string, len(record.Headers)),
 		ID: record.Topic + "/" + strconv.Itoa(int(record.Partition)) + "/" + strconv.FormatInt(record.Offset, 10),
 	}
 	for _, h := range record.Headers {
 		d.Attributes[h.Key] = string(h.Value)
+	}
+	// Only an event with an ordering key has a number; the key of another record is its aggregate's id.
+	if _, ordered := d.Attributes[wire.AttrEventSeq]; ordered {
+		d.OrderingKey = string(record.Key)
 	}
 	return d
 }

@@ -78,7 +78,8 @@ func (s *source) Receive(ctx context.Context, f func(broker.Delivery)) error {
 	if err != nil {
 		return s.explain(err)
 	}
-	stop := context.AfterFunc(ctx, iter.Stop)
+	// Drain, not Stop: what the client holds already would come to another only when its time to answer is over.
+	stop := context.AfterFunc(ctx, iter.Drain)
 	defer stop()
 	defer iter.Stop()
 	pump := broker.NewPump(s.concurrency)
@@ -86,10 +87,10 @@ func (s *source) Receive(ctx context.Context, f func(broker.Delivery)) error {
 	for {
 		m, err := iter.Next()
 		switch {
+		case ctx.Err() != nil && err == nil:
+			_ = m.Nak()
+			continue
 		case ctx.Err() != nil:
-			if err == nil {
-				_ = m.Nak()
-			}
 			return nil
 		case err != nil:
 			return s.explain(err)
