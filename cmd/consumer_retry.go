@@ -40,22 +40,30 @@ everything that the consumer gave up is tried again.`,
 	return cmd
 }
 
-func runConsumerRetry(ctx context.Context, opts *changeOptions, p consumers.FailuresParams) (err error) {
+func runConsumerRetry(ctx context.Context, opts *changeOptions, p consumers.FailuresParams) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
 	if len(opts.ids) > 0 && p.Narrows() {
 		return fault.Usagef("specify ids or filters, not both")
 	}
-	if p.EventIDs, err = readIDs(opts.app.In, opts.ids); err != nil {
+	ids, err := readIDs(opts.app.In, opts.ids)
+	if err != nil {
 		return err
 	}
-	if len(p.EventIDs) == 0 {
+	if len(ids) == 0 {
 		p.State = cmp.Or(p.State, consumers.GaveUp)
 	}
 	box, err := opts.app.Outbox(ctx)
 	if err != nil {
 		return err
+	}
+	for _, id := range ids {
+		event, err := box.EventID(ctx, id)
+		if err != nil {
+			return err
+		}
+		p.EventIDs = append(p.EventIDs, event)
 	}
 	found, err := consumers.Failures(ctx, box.DB, p)
 	if err != nil {

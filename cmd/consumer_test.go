@@ -44,14 +44,16 @@ func TestAConsumersFailureIsShownAndRetried(t *testing.T) {
 	consume := func(name, command string, more ...string) {
 		w.ok(append([]string{"consume", "--consumer", name, "--exec", command, "--http-addr", ""}, more...)...)
 	}
-	consume("audit", "echo $OUTBOX_EVENT_ID >> "+seen, "--subscription", "audit-sub", "--count", "1")
-	consume("mailer", "exit 65", "--type", "order_created", "--idle-exit", "300ms")
-	consume("mailer", "echo $OUTBOX_EVENT_ID >> "+seen, "--topic", "files", "--count", "1")
-
 	failures := func() (list []consumers.Failure) {
 		require.NoError(t, json.Unmarshal([]byte(w.ok("consumer", "failures", "mailer", "-o", "json")), &list))
 		return list
 	}
+	consume("audit", "echo $OUTBOX_EVENT_ID >> "+seen, "--subscription", "audit-sub", "--count", "1")
+	for len(failures()) == 0 { // a busy machine's first message may come after the worker went
+		consume("mailer", "exit 65", "--type", "order_created", "--idle-exit", "300ms")
+	}
+	consume("mailer", "echo $OUTBOX_EVENT_ID >> "+seen, "--topic", "files", "--count", "1")
+
 	list := failures()
 	require.Len(t, list, 1)
 	require.Equal(t, []any{"mailer", order, "order_created", consumers.GaveUp, "shop-orders-sub"},
@@ -68,11 +70,12 @@ func TestAConsumersFailureIsShownAndRetried(t *testing.T) {
 	w.fails(cli.ExitNotFound, "consumer", "retry", "mailer", media, "--yes")
 	w.fails(cli.ExitRefused, "consumer", "retry", "mailer")
 	require.Equal(t, consumers.GaveUp, failures()[0].State, "nothing was changed")
-	w.ok("consumer", "retry", "mailer", "--yes")
+	w.ok("consumer", "retry", "mailer", order[:13], "--yes")
 	require.Equal(t, consumers.Failing, failures()[0].State)
 	w.ok("publish", "--once")
-	consume("mailer", "true", "--type", "order_created", "--idle-exit", "3s")
-	require.Empty(t, failures())
+	for len(failures()) > 0 {
+		consume("mailer", "true", "--type", "order_created", "--idle-exit", "1s")
+	}
 	consume("audit", "echo again >> "+seen, "--subscription", "audit-sub", "--count", "1")
 	text, err := os.ReadFile(seen)
 	require.NoError(t, err)
@@ -115,7 +118,9 @@ func TestFailuresAreOfOneContextAndOneTenant(t *testing.T) {
 	one.ok("topic", "ensure")
 	ofAnn, ofBob := emit(one, ann), emit(one, bob)
 	one.ok("publish", "--once")
-	consume("exit 65", "--idle-exit", "300ms")
+	for len(failures(one)) < 2 { // a busy machine's first message may come after the worker went
+		consume("exit 65", "--idle-exit", "300ms")
+	}
 	all := map[string]string{ofAnn: consumers.GaveUp, ofBob: consumers.GaveUp}
 	require.Equal(t, all, failures(one))
 	require.Empty(t, failures(two))
@@ -143,15 +148,16 @@ func TestFailuresAreOfOneContextAndOneTenant(t *testing.T) {
 
 	// One consumer receives what both publish. What is not in its database is told apart, and keeps nothing from being tried again.
 	one.ok("publish", "--once")
-	consume("true", "--type", "media_uploaded", "--idle-exit", "3s")
+	for failures(one)[ofAnn] != "" {
+		consume("true", "--type", "media_uploaded", "--idle-exit", "1s")
+	}
 	foreign := emit(two, bob)
 	two.ok("publish", "--once")
 	again := emit(one, bob)
 	one.ok("publish", "--once")
-	consume("exit 65", "--idle-exit", "300ms")
-	before := failures(one, "--state", consumers.GaveUp)
-	require.Contains(t, before, foreign)
-	require.Contains(t, before, again)
+	for before := failures(one); before[foreign] != consumers.GaveUp || before[again] != consumers.GaveUp; before = failures(one) {
+		consume("exit 65", "--idle-exit", "300ms")
+	}
 	require.Contains(t, one.fails(cli.ExitPartial, "consumer", "retry", "mailer", "--yes"), "1 not found")
 	require.Equal(t, map[string]string{foreign: consumers.GaveUp}, failures(one, "--state", consumers.GaveUp))
 	require.Empty(t, failures(two))
