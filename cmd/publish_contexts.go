@@ -93,9 +93,13 @@ func publishContexts(ctx context.Context, opts *publishOptions, names []string) 
 func (c *contextPublisher) run(ctx context.Context) error {
 	pause := contextRetryMin
 	for {
+		began := time.Now()
 		err := c.turn(ctx)
 		if c.opts.once || ctx.Err() != nil {
 			return err
+		}
+		if time.Since(began) > contextRetryMax {
+			pause = contextRetryMin
 		}
 		log := c.opts.app.Log()
 		log.Warn().Str("context", c.name).Str("error", safetext.Redact(fmt.Sprint(fault.Database(err)))).

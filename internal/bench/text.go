@@ -114,6 +114,7 @@ func (d Delivery) String() string {
 		what string
 	}{
 		{d.Missing, "missing"}, {d.Duplicates, "doubled"}, {d.Changed, "changed"}, {d.Unknown, "unknown"}, {d.Unsettled, "not marked"},
+		{d.Disordered, "out of order"},
 	} {
 		if f.n > 0 {
 			faults = append(faults, fmt.Sprintf("%d %s", f.n, f.what))
