@@ -18,6 +18,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/consumers"
 	"github.com/outboxctl/outboxctl/internal/devstate"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/doctor"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -77,7 +78,7 @@ func jsonObjects() map[string][]any {
 		"resume":            {outbox.PauseResult{}},
 		"stats":             {stats.Report{}, contextStats{}},
 		"topic ensure":      {broker.Action{}},
-		"publishers":        {stats.Publisher{}},
+		"publishers":        {dispatch.Peer{}},
 		"topic list":        {broker.Topic{}},
 		"version":           {cli.Build{}},
 		"why":               {why.Result{}},

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
@@ -21,24 +22,24 @@ not leave: whether it is alive, its version, how many events its leases name, si
 oldest, and what it takes. A holder without a heartbeat is listed as well: its events are published
 by others when its leases end.`,
 		Example: "  outboxctl publishers\n  outboxctl publishers --watch\n  outboxctl publishers -o json | jq -r '.[] | select(.alive | not).id'",
-	}, true, publisherView(), boxed(app, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Publisher, error) {
+	}, true, publisherView(), boxed(app, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]dispatch.Peer, error) {
 		return stats.Publishers(ctx, box.DB)
 	}))
 }
 
-func publisherView() cli.View[stats.Publisher] {
-	return cli.View[stats.Publisher]{
+func publisherView() cli.View[dispatch.Peer] {
+	return cli.View[dispatch.Peer]{
 		Empty: "no publisher is there; outboxctl publish starts one",
-		Columns: []cli.Column[stats.Publisher]{
-			{Head: "publisher", Field: "host pid", Cell: func(p stats.Publisher, _ *cli.CellStyle) string {
+		Columns: []cli.Column[dispatch.Peer]{
+			{Head: "publisher", Field: "host pid", Cell: func(p dispatch.Peer, _ *cli.CellStyle) string {
 				if p.Host == "" {
 					return p.ID
 				}
 				return fmt.Sprintf("%s/%d", p.Host, p.PID)
 			}},
-			{Head: "state", Field: "alive", Cell: func(p stats.Publisher, _ *cli.CellStyle) string {
+			{Head: "state", Field: "alive", Cell: func(p dispatch.Peer, _ *cli.CellStyle) string {
 				return publisherState(p)
-			}, Style: func(p stats.Publisher) cli.Style {
+			}, Style: func(p dispatch.Peer) cli.Style {
 				if p.Alive {
 					return cli.StyleGood
 				}
@@ -49,7 +50,7 @@ func publisherView() cli.View[stats.Publisher] {
 			{Head: "leases"},
 			{Head: "events", Field: "leased"},
 			{Head: "oldest lease", Field: "oldestLeaseAt"},
-			{Head: "takes", Field: "namespace tenantId eventTypes", Rest: true, Cell: func(p stats.Publisher, _ *cli.CellStyle) string {
+			{Head: "takes", Field: "namespace tenantId eventTypes", Rest: true, Cell: func(p dispatch.Peer, _ *cli.CellStyle) string {
 				return cmp.Or(p.Takes(), "-")
 			}},
 			{Head: "started", Field: "startedAt", Wide: true},
@@ -58,7 +59,7 @@ func publisherView() cli.View[stats.Publisher] {
 	}
 }
 
-func publisherState(p stats.Publisher) string {
+func publisherState(p dispatch.Peer) string {
 	switch {
 	case p.Alive:
 		return "alive"

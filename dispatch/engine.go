@@ -125,10 +125,7 @@ func (d *Dispatcher) state() dispatch.PublisherState {
 	}
 	state.Takes = dispatch.Takes{Namespace: d.cfg.Namespace, TenantID: d.cfg.TenantID, EventTypes: d.cfg.EventTypes}
 	report := d.live.Report()
-	state.Catalogue = &dispatch.CatalogueReport{
-		Source: report.Source, Revision: report.Revision, Unknown: report.Unknown,
-		StoodDown: report.StoodDown, Other: report.Other,
-	}
+	state.Catalogue = &report
 	return state
 }
 

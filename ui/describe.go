@@ -11,6 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/consumers"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -48,7 +49,7 @@ func answered() map[string]reflect.Type {
 		"EventType": reflect.TypeFor[registry.EventType](), "EventTypeDetail": reflect.TypeFor[registry.EventTypeDetail](), "Finding": reflect.TypeFor[Finding](),
 		"Group": reflect.TypeFor[dlq.Group](), "History": reflect.TypeFor[stats.HistoryReport](), "Pause": reflect.TypeFor[outbox.HeldPause](),
 		"PauseResult": reflect.TypeFor[outbox.PauseResult](), "Plan": reflect.TypeFor[dlq.Plan](),
-		"PlanDetail": reflect.TypeFor[dlq.PlanDetail](), "Publisher": reflect.TypeFor[stats.Publisher](),
+		"PlanDetail": reflect.TypeFor[dlq.PlanDetail](), "Publisher": reflect.TypeFor[dispatch.Peer](),
 		"Setting": reflect.TypeFor[Setting](), "Stats": reflect.TypeFor[stats.Report](),
 		"Why": reflect.TypeFor[why.Result](),
 	}

@@ -1,13 +1,16 @@
 package ui
 
-import "github.com/outboxctl/outboxctl/internal/stats"
+import (
+	"github.com/outboxctl/outboxctl/internal/dispatch"
+	"github.com/outboxctl/outboxctl/internal/stats"
+)
 
 // publishersOf are all publishers of a report, which may be nil: those that are alive, and behind them those that are not.
-func publishersOf(s *stats.Report) []stats.Publisher {
+func publishersOf(s *stats.Report) []dispatch.Peer {
 	if s == nil {
-		return []stats.Publisher{}
+		return []dispatch.Peer{}
 	}
-	return append(append([]stats.Publisher{}, s.Publishers...), s.Gone...)
+	return append(append([]dispatch.Peer{}, s.Publishers...), s.Gone...)
 }
 
 func publishersPage(r *request) (*view, error) {

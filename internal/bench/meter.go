@@ -80,7 +80,7 @@ func (m *Meter) Settled(r dispatch.SettleReport) {
 }
 
 // TopicChanged implements dispatch.Observer.
-func (m *Meter) TopicChanged(dispatch.TopicStatus) {}
+func (m *Meter) TopicChanged(dispatch.TopicReport) {}
 
 // Trouble implements dispatch.Observer. The dispatcher gets over it; a reader of the
 // figures should know.

@@ -25,18 +25,18 @@ const (
 	TopicMisconfigured TopicState = "misconfigured"
 )
 
-// TopicStatus is a topic's state, since when, and why.
-type TopicStatus struct {
-	Topic string
-	State TopicState
+// TopicReport is a topic's state, since when, and why.
+type TopicReport struct {
+	Topic string     `json:"topic"`
+	State TopicState `json:"state"`
 	// Since is when the topic became healthy or stopped being so: a trial that
 	// fails does not make an outage look new.
-	Since time.Time
+	Since time.Time `json:"since"`
 	// Code and Error are the last failure's; empty while the topic is healthy.
-	Code  string
-	Error string
+	Code  string `json:"code,omitempty"`
+	Error string `json:"error,omitempty"`
 	// Answered: it was answered with that failure, and so were others.
-	Answered bool
+	Answered bool `json:"-"`
 }
 
 // breaker keeps one topic's state. A failure of everything that was asked of
@@ -51,7 +51,7 @@ type breaker struct {
 	keyed sendQueue
 
 	mu     sync.Mutex
-	status TopicStatus
+	status TopicReport
 	// generation changes with every trip: the result of a request that was sent
 	// before cannot change what came after.
 	generation int
@@ -73,11 +73,11 @@ type breaker struct {
 func newBreaker(topic string, types outbox.Types) *breaker {
 	return &breaker{
 		topic: topic, types: types, asking: make(chan struct{}, 1), refused: map[string]time.Time{}, failed: map[string]bool{},
-		status: TopicStatus{Topic: topic, State: TopicHealthy, Since: time.Now()},
+		status: TopicReport{Topic: topic, State: TopicHealthy, Since: time.Now()},
 	}
 }
 
-func (b *breaker) snapshot() TopicStatus {
+func (b *breaker) snapshot() TopicReport {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.status
@@ -129,7 +129,7 @@ func (b *breaker) trip(generation int, now time.Time, sentTo int64, err error) (
 }
 
 // move sets the state of a topic that is not healthy.
-func (b *breaker) move(state TopicState, now time.Time, err error) TopicStatus {
+func (b *breaker) move(state TopicState, now time.Time, err error) TopicReport {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.setLocked(state, now, err)
@@ -157,7 +157,7 @@ func (b *breaker) setLocked(state TopicState, now time.Time, err error) {
 		b.status.Code, b.status.Error, b.status.Answered = CodeOf(err), storedError(err), isAnswered(err)
 	}
 	if state == TopicHealthy {
-		b.status = TopicStatus{Topic: b.topic, State: TopicHealthy, Since: b.status.Since}
+		b.status = TopicReport{Topic: b.topic, State: TopicHealthy, Since: b.status.Since}
 	}
 }
 

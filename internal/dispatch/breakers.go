@@ -79,9 +79,9 @@ func (b *breakers) except(isCrowded func(topic string) bool) (types outbox.Types
 }
 
 // status lists every topic in alphabetical order.
-func (b *breakers) status() []TopicStatus {
+func (b *breakers) status() []TopicReport {
 	all := b.all()
-	out := make([]TopicStatus, len(all))
+	out := make([]TopicReport, len(all))
 	for i, br := range all {
 		out[i] = br.snapshot()
 	}

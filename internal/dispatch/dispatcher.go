@@ -151,11 +151,11 @@ func (d *Dispatcher) limitShutdown(running context.Context, quit <-chan struct{}
 }
 
 // Topics lists the state of every topic.
-func (d *Dispatcher) Topics() []TopicStatus { return d.breakers.status() }
+func (d *Dispatcher) Topics() []TopicReport { return d.breakers.status() }
 
 // TopicNames lists the topics of the event types in scope.
 func (d *Dispatcher) TopicNames() []string {
-	return column(d.Topics(), func(s TopicStatus) string { return s.Topic })
+	return column(d.Topics(), func(s TopicReport) string { return s.Topic })
 }
 
 // TopicReady returns the reason why a topic cannot be published to. The broker is

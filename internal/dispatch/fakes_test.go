@@ -36,7 +36,7 @@ type memObserver struct {
 	mu       sync.Mutex
 	lost     int
 	troubles []string
-	topics   []TopicStatus
+	topics   []TopicReport
 	attempts []Attempt
 	claims   []ClaimReport
 }
@@ -59,7 +59,7 @@ func (o *memObserver) Settled(r SettleReport) {
 	o.lost += r.Lost
 }
 
-func (o *memObserver) TopicChanged(s TopicStatus) {
+func (o *memObserver) TopicChanged(s TopicReport) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.topics = append(o.topics, s)

@@ -70,7 +70,7 @@ type CatalogueReport struct {
 	// Revision is that of the database's catalogue when the publisher looked last.
 	Revision int64 `json:"revision"`
 	// Unknown are recorded types that the publisher does not claim because its catalogue lacks them, StoodDown those
-	// that it leaves to others.
+	// that it leaves to others because an event did not fit what its own catalogue says.
 	Unknown   TypesIn `json:"unknown,omitempty"`
 	StoodDown TypesIn `json:"stoodDown,omitempty"`
 	// Other are the digests of the recorded types of which the publisher has another version, by namespace and type.
@@ -82,23 +82,14 @@ func (c *CatalogueReport) Leaves(namespace, eventType string) bool {
 	return c != nil && (c.Unknown.Has(namespace, eventType) || c.StoodDown.Has(namespace, eventType))
 }
 
-// TopicReport is one topic in PublisherState.
-type TopicReport struct {
-	Topic string     `json:"topic"`
-	State TopicState `json:"state"`
-	Since time.Time  `json:"since"`
-	Code  string     `json:"code,omitempty"`
-	Error string     `json:"error,omitempty"`
-}
-
 // State is what this dispatcher reports of itself.
 func (d *Dispatcher) State() PublisherState {
 	rows, bytes := d.InFlight()
-	s := PublisherState{InFlight: rows, InFlightBytes: bytes, Published: d.totals.published.Load(), Topics: []TopicReport{}}
-	for _, t := range d.Topics() {
-		s.Topics = append(s.Topics, TopicReport{Topic: t.Topic, State: t.State, Since: t.Since.UTC(), Code: t.Code, Error: t.Error})
+	topics := d.Topics()
+	for i := range topics {
+		topics[i].Since = topics[i].Since.UTC()
 	}
-	return s
+	return PublisherState{InFlight: rows, InFlightBytes: bytes, Published: d.totals.published.Load(), Topics: topics}
 }
 
 // Heartbeat keeps the publisher's row in outbox_publishers. It is for people:

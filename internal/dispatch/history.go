@@ -208,7 +208,7 @@ func (h *History) Claimed(ClaimReport) {}
 func (h *History) Settled(SettleReport) {}
 
 // TopicChanged implements Observer.
-func (h *History) TopicChanged(TopicStatus) {}
+func (h *History) TopicChanged(TopicReport) {}
 
 // Trouble implements Observer.
 func (h *History) Trouble(string, error) {}

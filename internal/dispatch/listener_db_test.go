@@ -23,7 +23,7 @@ type quiet struct {
 func (*quiet) Claimed(dispatch.ClaimReport)                        {}
 func (*quiet) Published(string, time.Duration, []dispatch.Attempt) {}
 func (*quiet) Settled(dispatch.SettleReport)                       {}
-func (*quiet) TopicChanged(dispatch.TopicStatus)                   {}
+func (*quiet) TopicChanged(dispatch.TopicReport)                   {}
 func (q *quiet) Trouble(_ string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -75,7 +75,7 @@ type Observer interface {
 	// of each row.
 	Published(topic string, took time.Duration, attempts []Attempt)
 	Settled(SettleReport)
-	TopicChanged(TopicStatus)
+	TopicChanged(TopicReport)
 	// Trouble is an error that no row and no topic is to blame for.
 	Trouble(doing string, err error)
 }
@@ -105,7 +105,7 @@ func (os Observers) Settled(r SettleReport) {
 }
 
 // TopicChanged implements Observer.
-func (os Observers) TopicChanged(s TopicStatus) {
+func (os Observers) TopicChanged(s TopicReport) {
 	for _, o := range os {
 		o.TopicChanged(s)
 	}

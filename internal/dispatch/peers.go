@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,19 +15,48 @@ import (
 
 // Peer is one publisher, by its heartbeat and its leases.
 type Peer struct {
-	ID         string         `db:"id"`
-	Host       string         `db:"host"`
-	PID        int            `db:"pid"`
-	Version    string         `db:"version"`
-	StartedAt  *time.Time     `db:"started_at"`
-	LastSeenAt *time.Time     `db:"last_seen_at"`
-	Alive      bool           `db:"alive"`
-	Raw        string         `db:"state"`
-	State      PublisherState `db:"-"`
-	// Leases is how many it has, over or not; Leased how many events these name, and OldestLease since when it has the first.
-	Leases      int64      `db:"leases"`
-	Leased      int64      `db:"leased"`
-	OldestLease *time.Time `db:"oldest_lease"`
+	ID string `db:"id" json:"id"`
+	// Host, PID and Version are empty, StartedAt and LastSeenAt nil, for who holds leases and sends no heartbeat.
+	Host       string     `db:"host" json:"host"`
+	PID        int        `db:"pid" json:"pid"`
+	Version    string     `db:"version" json:"version"`
+	Alive      bool       `db:"alive" json:"alive"`
+	StartedAt  *time.Time `db:"started_at" json:"startedAt"`
+	LastSeenAt *time.Time `db:"last_seen_at" json:"lastSeenAt"`
+	// InFlight is what it said of itself in its last heartbeat. Leases is how many it has, over or not, Leased how many events
+	// these name now.
+	InFlight      int64      `db:"-" json:"inFlight"`
+	Leases        int64      `db:"leases" json:"leases"`
+	Leased        int64      `db:"leased" json:"leased"`
+	OldestLeaseAt *time.Time `db:"oldest_lease" json:"oldestLeaseAt"`
+	// Namespace, TenantID and EventTypes are what it takes; empty: all.
+	Namespace  string   `db:"-" json:"namespace"`
+	TenantID   string   `db:"-" json:"tenantId"`
+	EventTypes []string `db:"-" json:"eventTypes"`
+	// State is all that it said, as read from Raw.
+	Raw   string         `db:"state" json:"-"`
+	State PublisherState `db:"-" json:"-"`
+}
+
+// Takes is what the publisher takes, in words.
+func (p Peer) Takes() string {
+	var parts []string
+	if p.Namespace != "" {
+		parts = append(parts, "namespace "+p.Namespace)
+	}
+	if p.TenantID != "" {
+		parts = append(parts, "tenant "+p.TenantID)
+	}
+	if len(p.EventTypes) > 0 {
+		parts = append(parts, strings.Join(p.EventTypes, ", "))
+	}
+	switch {
+	case len(parts) > 0:
+		return strings.Join(parts, "; ")
+	case p.LastSeenAt == nil:
+		return ""
+	}
+	return "everything"
 }
 
 const selectPeers = `
@@ -49,9 +79,15 @@ func Holders(ctx context.Context, db outbox.Querier) ([]Peer, error) {
 		return nil, fmt.Errorf("read publishers: %w", err)
 	}
 	for i := range found {
+		p := &found[i]
 		// A publisher of another version may describe itself otherwise; it still counts as one.
-		if json.Unmarshal([]byte(found[i].Raw), &found[i].State) != nil {
-			found[i].State = PublisherState{}
+		if json.Unmarshal([]byte(p.Raw), &p.State) != nil {
+			p.State = PublisherState{}
+		}
+		takes := p.State.Takes
+		p.InFlight, p.Namespace, p.TenantID, p.EventTypes = int64(p.State.InFlight), takes.Namespace, takes.TenantID, takes.EventTypes
+		if p.EventTypes == nil {
+			p.EventTypes = []string{}
 		}
 	}
 	return found, nil

@@ -159,7 +159,7 @@ func (p *process) Settled(r SettleReport) {
 }
 
 // TopicChanged implements Observer.
-func (p *process) TopicChanged(s TopicStatus) { p.note("topic %s is %s %s", s.Topic, s.State, s.Code) }
+func (p *process) TopicChanged(s TopicReport) { p.note("topic %s is %s %s", s.Topic, s.State, s.Code) }
 
 // Trouble implements Observer.
 func (p *process) Trouble(doing string, err error) { p.note("trouble: %s: %v", doing, err) }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -21,22 +22,7 @@ type Live struct {
 	own      *Registry
 	recorded *Registry
 	// report is how the two compare.
-	report Report
-}
-
-// Report is what a publisher tells about its catalogue. Types are listed by namespace; * is every
-// namespace.
-type Report struct {
-	Source string
-	// Revision is the one of the database that the publisher has seen last.
-	Revision int64
-	// Unknown are recorded types that this publisher's catalogue lacks; StoodDown those that it leaves
-	// to others, because an event did not fit what its own catalogue says.
-	Unknown   map[string][]string
-	StoodDown map[string][]string
-	// Other are the publisher's digests of the types of which it has another version than the recorded
-	// one.
-	Other map[string]map[string]string
+	report dispatch.CatalogueReport
 }
 
 // NewLive returns the catalogue of a publisher, compared with what the database says now.
@@ -53,9 +39,9 @@ func NewLive(ctx context.Context, db catalogue.DB, own *Registry) (*Live, error)
 // compare takes two catalogues and forgets from what the publisher stood down.
 func (l *Live) compare(own, recorded *Registry) {
 	l.own, l.recorded = own, recorded
-	l.report = Report{
+	l.report = dispatch.CatalogueReport{
 		Source: own.Source, Revision: recorded.Recording.Revision,
-		Unknown: map[string][]string{}, StoodDown: map[string][]string{}, Other: map[string]map[string]string{},
+		Unknown: dispatch.TypesIn{}, StoodDown: dispatch.TypesIn{}, Other: map[string]map[string]string{},
 	}
 	if own == recorded {
 		return
@@ -169,7 +155,7 @@ func (l *Live) Except() map[string][]string {
 }
 
 // Report is what the publisher tells about its catalogue now.
-func (l *Live) Report() Report {
+func (l *Live) Report() dispatch.CatalogueReport {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.report
@@ -177,8 +163,8 @@ func (l *Live) Report() Report {
 	return r
 }
 
-func copied(types map[string][]string) map[string][]string {
-	out := make(map[string][]string, len(types))
+func copied(types dispatch.TypesIn) dispatch.TypesIn {
+	out := make(dispatch.TypesIn, len(types))
 	for namespace, names := range types {
 		out[namespace] = slices.Sorted(slices.Values(names))
 	}

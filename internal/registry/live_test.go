@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
@@ -42,15 +43,15 @@ func TestTypesAreLeftInTheirNamespace(t *testing.T) {
 	b, _ := own.Find("", "b")
 	a, _ := own.Find("", "a")
 	report := live.Report()
-	require.Equal(t, map[string][]string{"*": {"c"}, "uploads": {"d"}}, report.Unknown)
+	require.Equal(t, dispatch.TypesIn{"*": {"c"}, "uploads": {"d"}}, report.Unknown)
 	require.Equal(t, map[string]map[string]string{"*": {"b": b.Digest()}, "uploads": {"a": a.Digest()}}, report.Other)
 	require.True(t, live.Judges("default", "a"))
 	require.False(t, live.Judges("uploads", "a"))
 	live.StandDown("uploads", "a")
 	live.StandDown("uploads", "a")
-	require.Equal(t, map[string][]string{"uploads": {"a"}}, live.Report().StoodDown)
+	require.Equal(t, dispatch.TypesIn{"uploads": {"a"}}, live.Report().StoodDown)
 	require.Equal(t, map[string][]string{"*": {"c"}, "uploads": {"d", "a"}}, live.Except())
-	require.Equal(t, map[string][]string{"*": {"c"}, "uploads": {"d"}}, live.Report().Unknown, "what was returned is the caller's")
+	require.Equal(t, dispatch.TypesIn{"*": {"c"}, "uploads": {"d"}}, live.Report().Unknown, "what was returned is the caller's")
 
 	record(t, pool, "op", document("uploads", catalogue.Type{Name: "a"}))
 	require.NoError(t, live.Refresh(t.Context()))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -37,7 +38,7 @@ type Params struct {
 
 // Collect takes one report from one snapshot.
 func Collect(ctx context.Context, db DB, catalogue Catalogue, p Params) (*Report, error) {
-	r := &Report{DLQ: DLQ{ByReason: map[string]int64{}}, Publishers: []Publisher{}, Gone: []Publisher{}, Topics: []TopicState{}, Stranded: []StrandedType{}, Pauses: []outbox.HeldPause{}}
+	r := &Report{DLQ: DLQ{ByReason: map[string]int64{}}, Publishers: []dispatch.Peer{}, Gone: []dispatch.Peer{}, Topics: []TopicState{}, Stranded: []StrandedType{}, Pauses: []outbox.HeldPause{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	probed := make(chan map[string]string, 1)
 	go func() { probed <- probe(ctx, p.Probes) }()

@@ -15,16 +15,7 @@ import (
 
 // Publishers lists the publishers that sent a heartbeat within the last minutes, and who holds events without one: those that are
 // alive first, the oldest first.
-func Publishers(ctx context.Context, db outbox.Querier) ([]Publisher, error) {
-	peers, err := holders(ctx, db)
-	list := make([]Publisher, len(peers))
-	for i, p := range peers {
-		list[i] = publisher(p)
-	}
-	return list, err
-}
-
-func holders(ctx context.Context, db outbox.Querier) ([]dispatch.Peer, error) {
+func Publishers(ctx context.Context, db outbox.Querier) ([]dispatch.Peer, error) {
 	peers, err := dispatch.Holders(ctx, db)
 	slices.SortStableFunc(peers, func(a, b dispatch.Peer) int {
 		return cmp.Or(-compareBools(a.Alive, b.Alive), orZero(a.StartedAt).Compare(orZero(b.StartedAt)), cmp.Compare(a.ID, b.ID))
@@ -49,31 +40,19 @@ func orZero(t *time.Time) time.Time {
 	return *t
 }
 
-func publisher(p dispatch.Peer) Publisher {
-	types := p.State.Takes.EventTypes
-	if types == nil {
-		types = []string{}
-	}
-	return Publisher{
-		ID: p.ID, Host: p.Host, PID: p.PID, Version: p.Version, Alive: p.Alive, StartedAt: p.StartedAt, LastSeenAt: p.LastSeenAt,
-		InFlight: int64(p.State.InFlight), Leases: p.Leases, Leased: p.Leased, OldestLeaseAt: p.OldestLease,
-		Namespace: p.State.Takes.Namespace, TenantID: p.State.Takes.TenantID, EventTypes: types,
-	}
-}
-
 func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
-	peers, err := holders(ctx, tx)
+	peers, err := Publishers(ctx, tx)
 	if err != nil {
 		return err
 	}
 	var left dispatch.TypesIn // by every publisher so far
 	for _, p := range peers {
 		if !p.Alive {
-			r.Gone = append(r.Gone, publisher(p))
+			r.Gone = append(r.Gone, p)
 			continue
 		}
 		left = leftByAll(left, p.State.Catalogue, len(r.Publishers) == 0)
-		r.Publishers = append(r.Publishers, publisher(p))
+		r.Publishers = append(r.Publishers, p)
 		for _, t := range p.State.Topics {
 			if t.State != dispatch.TopicHealthy {
 				r.Topics = append(r.Topics, TopicState{

@@ -2,9 +2,9 @@ package stats
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -40,10 +40,10 @@ type Report struct {
 	Flow      Flow      `json:"flow"`
 	DLQ       DLQ       `json:"dlq"`
 
-	Publishers []Publisher `json:"publishers"`
+	Publishers []dispatch.Peer `json:"publishers"`
 	// Gone are publishers that send no heartbeat any more and have not left, or hold leases still.
-	Gone   []Publisher  `json:"gone"`
-	Topics []TopicState `json:"topics"`
+	Gone   []dispatch.Peer `json:"gone"`
+	Topics []TopicState    `json:"topics"`
 	// Stranded are event types of which events wait although no live publisher takes them.
 	Stranded []StrandedType `json:"stranded"`
 	// Pauses is what operators have paused, and how much that holds back.
@@ -86,48 +86,6 @@ type Flow struct {
 type DLQ struct {
 	Open     int64            `json:"open"`
 	ByReason map[string]int64 `json:"byReason"`
-}
-
-// Publisher is a publisher by its heartbeat and its leases.
-type Publisher struct {
-	ID string `json:"id"`
-	// Host, PID and Version are empty, StartedAt and LastSeenAt nil, for who holds leases and sends no heartbeat.
-	Host       string     `json:"host"`
-	PID        int        `json:"pid"`
-	Version    string     `json:"version"`
-	Alive      bool       `json:"alive"`
-	StartedAt  *time.Time `json:"startedAt"`
-	LastSeenAt *time.Time `json:"lastSeenAt"`
-	// InFlight is what it said of itself in its last heartbeat, Leased how many events its leases name now.
-	InFlight      int64      `json:"inFlight"`
-	Leases        int64      `json:"leases"`
-	Leased        int64      `json:"leased"`
-	OldestLeaseAt *time.Time `json:"oldestLeaseAt"`
-	// Namespace, TenantID and EventTypes are what it takes; empty: all.
-	Namespace  string   `json:"namespace"`
-	TenantID   string   `json:"tenantId"`
-	EventTypes []string `json:"eventTypes"`
-}
-
-// Takes is what the publisher takes, in words.
-func (p Publisher) Takes() string {
-	var parts []string
-	if p.Namespace != "" {
-		parts = append(parts, "namespace "+p.Namespace)
-	}
-	if p.TenantID != "" {
-		parts = append(parts, "tenant "+p.TenantID)
-	}
-	if len(p.EventTypes) > 0 {
-		parts = append(parts, strings.Join(p.EventTypes, ", "))
-	}
-	switch {
-	case len(parts) > 0:
-		return strings.Join(parts, "; ")
-	case p.LastSeenAt == nil:
-		return ""
-	}
-	return "everything"
 }
 
 // TopicState is a topic that a live publisher does not publish to at the moment.

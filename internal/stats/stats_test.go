@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -75,7 +76,7 @@ func TestQuietOutbox(t *testing.T) {
 	zero := 0.0
 	require.Equal(t, &stats.Report{
 		At: r.At, Flow: stats.Flow{State: stats.FlowDrained, ETASeconds: &zero}, DLQ: stats.DLQ{ByReason: map[string]int64{}},
-		Publishers: []stats.Publisher{}, Gone: []stats.Publisher{}, Topics: []stats.TopicState{}, Stranded: []stats.StrandedType{},
+		Publishers: []dispatch.Peer{}, Gone: []dispatch.Peer{}, Topics: []stats.TopicState{}, Stranded: []stats.StrandedType{},
 		Pauses: []outbox.HeldPause{}, Consumers: []stats.Consumer{},
 	}, r)
 }

@@ -109,7 +109,7 @@ func (l *Log) Settled(r dispatch.SettleReport) {
 }
 
 // TopicChanged implements dispatch.Observer.
-func (l *Log) TopicChanged(s dispatch.TopicStatus) {
+func (l *Log) TopicChanged(s dispatch.TopicReport) {
 	at := slog.LevelWarn
 	message := "topic is unreachable: the broker does not answer, its events are not claimed and keep their attempts"
 	if s.Answered {

@@ -80,7 +80,7 @@ func NewMetrics(r prometheus.Registerer, topics []string) *Metrics {
 		m.released.WithLabelValues(topic)
 		m.publish.WithLabelValues(topic)
 		m.latency.WithLabelValues(topic)
-		m.TopicChanged(dispatch.TopicStatus{Topic: topic, State: dispatch.TopicHealthy})
+		m.TopicChanged(dispatch.TopicReport{Topic: topic, State: dispatch.TopicHealthy})
 	}
 	m.anomalous.WithLabelValues(anomalyOtherID)
 	m.anomalous.WithLabelValues(anomalyExtraFields)
@@ -142,7 +142,7 @@ func (m *Metrics) Settled(r dispatch.SettleReport) {
 }
 
 // TopicChanged implements dispatch.Observer.
-func (m *Metrics) TopicChanged(s dispatch.TopicStatus) {
+func (m *Metrics) TopicChanged(s dispatch.TopicReport) {
 	for _, state := range states() {
 		value := 0.0
 		if state == s.State {

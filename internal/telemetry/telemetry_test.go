@@ -47,7 +47,7 @@ func TestMetricsCountEveryOutcome(t *testing.T) {
 	m.Claimed(dispatch.ClaimReport{Rows: 4, Sweep: true, Took: time.Millisecond})
 	m.Published("domain", time.Millisecond, attempts())
 	m.Settled(dispatch.SettleReport{Rows: 4, Lost: 3})
-	m.TopicChanged(dispatch.TopicStatus{Topic: "domain", State: dispatch.TopicUnreachable})
+	m.TopicChanged(dispatch.TopicReport{Topic: "domain", State: dispatch.TopicUnreachable})
 	m.Trouble("listen", errors.New("no"))
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
 # HELP outbox_breaker_state 1 for the state a topic is in: healthy, recovering, unreachable or misconfigured.
