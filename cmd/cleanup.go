@@ -190,36 +190,16 @@ func sayCleanup(w io.Writer, r cleanup.Result, in string) error {
 	return err
 }
 
-func sayCleanupPlan(w io.Writer, plan cleanup.Plan) error {
-	of := func(rows []cleanup.ConsumerCount) (counts []cleanup.TypeCount) {
-		for _, c := range rows {
-			counts = append(counts, cleanup.TypeCount{EventType: c.Consumer, Count: c.Count})
-		}
-		return counts
+func sayCleanupPlan(w io.Writer, plan cleanup.Plan) (err error) {
+	say := func(format string, args ...any) {
+		_, wrong := fmt.Fprintf(w, format, args...)
+		err = cmp.Or(err, wrong)
 	}
-	actions := make([]cleanup.TypeCount, len(plan.Audit))
-	for i, a := range plan.Audit {
-		actions[i] = cleanup.TypeCount{EventType: a.Action, Count: a.Count}
-	}
-	for _, part := range []struct {
-		name   string
-		counts []cleanup.TypeCount
-	}{
-		{"published events", plan.Events}, {"consumers' failures", of(plan.Failures)}, {"handled dead letters", plan.DLQ},
-		{"inbox rows", of(plan.Inbox)}, {"audit rows", actions},
-	} {
-		var total int64
-		for _, c := range part.counts {
-			total += c.Count
+	plan.Each(func(kind string, total int64, counts []cleanup.Count) {
+		say("would remove %s %s\n", humanize.Comma(total), kind)
+		for _, c := range counts {
+			say("  %s\t%s\n", safetext.Line(c.Of()), humanize.Comma(c.Count))
 		}
-		if _, err := fmt.Fprintf(w, "would remove %s %s\n", humanize.Comma(total), part.name); err != nil {
-			return err
-		}
-		for _, c := range part.counts {
-			if _, err := fmt.Fprintf(w, "  %s\t%s\n", safetext.Line(c.EventType), humanize.Comma(c.Count)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	})
+	return err
 }

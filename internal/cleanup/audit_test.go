@@ -116,7 +116,7 @@ func TestOldAuditRowsGo(t *testing.T) {
 	params := cleanup.Params{AuditOlderThan: ptr(365 * day), Actor: "tester"}
 	plan, err := cleanup.New(pool).Plan(t.Context(), params)
 	require.NoError(t, err)
-	require.Equal(t, []cleanup.ActionCount{{Action: "consumer.forget", Count: 3}, {Action: "dlq.replay", Count: 2500}}, plan.Audit)
+	require.Equal(t, []cleanup.Count{{Action: new("consumer.forget"), Count: 3}, {Action: new("dlq.replay"), Count: 2500}}, plan.Audit)
 	result, err := cleanup.New(pool).Run(t.Context(), params)
 	require.NoError(t, err)
 	require.EqualValues(t, 2503, result.Audit)

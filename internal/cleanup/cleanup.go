@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,27 +93,12 @@ func (c *Cleaner) run(ctx context.Context, p Params) (Result, error) {
 	}
 	defer turn.end(ctx)
 	run := &run{Cleaner: c, Params: p, turn: turn, id: uuid.NewString()}
-	if p.OlderThan != nil {
-		if err := run.inOrder(ctx, cleanupEvents, *p.OlderThan, &run.result.Events); err != nil {
-			return run.result, fmt.Errorf("clean up published events: %w", err)
+	for _, k := range p.kinds(&run.result, &Plan{}) {
+		if k.age == nil {
+			continue
 		}
-		if err := run.inOrder(ctx, cleanupFails, *p.OlderThan, &run.result.Failures); err != nil {
-			return run.result, fmt.Errorf("clean up consumers' failures: %w", err)
-		}
-	}
-	if p.DLQOlderThan != nil {
-		if err := run.deadLetters(ctx); err != nil {
-			return run.result, fmt.Errorf("clean up dead letters: %w", err)
-		}
-	}
-	if p.InboxOlderThan != nil {
-		if err := run.inOrder(ctx, cleanupInbox, *p.InboxOlderThan, &run.result.Inbox); err != nil {
-			return run.result, fmt.Errorf("clean up the inbox: %w", err)
-		}
-	}
-	if p.AuditOlderThan != nil {
-		if err := run.inOrder(ctx, cleanupAudit, *p.AuditOlderThan, &run.result.Audit); err != nil {
-			return run.result, fmt.Errorf("clean up the audit trail: %w", err)
+		if err := run.remove(ctx, k); err != nil {
+			return run.result, fmt.Errorf("clean up %s: %w", k.words, err)
 		}
 	}
 	if err := run.history(ctx); err != nil {
@@ -148,46 +134,27 @@ type run struct {
 	result Result
 }
 
-// inOrder removes the oldest first and starts each batch where the last one ended.
-func (r *run) inOrder(ctx context.Context, query string, age time.Duration, total *int64) error {
-	cutoff, err := r.cutoff(ctx, age)
+// remove removes the oldest of a kind first and starts each batch where the last one ended.
+func (r *run) remove(ctx context.Context, k kind) error {
+	cutoff, err := r.cutoff(ctx, *k.age)
 	if err != nil {
 		return err
 	}
 	r.size = firstBatch
 	var from *time.Time
 	return r.batches(ctx, func(ctx context.Context, limit int) (int64, error) {
-		var deleted int64
+		var deleted, events int64
 		var last *time.Time
 		var taken bool
-		err := r.pool.QueryRow(ctx, query, cutoff, from, limit, r.Actor, r.Note, r.detail(),
-			r.audit).Scan(&r.audit, &deleted, &last, &taken)
+		err := r.pool.QueryRow(ctx, k.remove, cutoff, from, limit, r.Actor, r.Note, r.detail(),
+			r.audit).Scan(&r.audit, &deleted, &last, &events, &taken)
 		if taken {
 			return 0, busy(ctx, r.pool, batchKey)
 		}
 		if last != nil {
 			from = last
 		}
-		*total += deleted
-		return deleted, err
-	})
-}
-
-func (r *run) deadLetters(ctx context.Context) error {
-	cutoff, err := r.cutoff(ctx, *r.DLQOlderThan)
-	if err != nil {
-		return err
-	}
-	r.size = firstBatch
-	return r.batches(ctx, func(ctx context.Context, limit int) (int64, error) {
-		var deleted, events int64
-		var taken bool
-		err := r.pool.QueryRow(ctx, cleanupDLQ, cutoff, limit, r.Actor, r.Note, r.detail(),
-			r.audit).Scan(&r.audit, &deleted, &events, &taken)
-		if taken {
-			return 0, busy(ctx, r.pool, batchKey)
-		}
-		r.result.DLQ += deleted
+		*k.removed += deleted
 		r.result.DeadEvents += events
 		return deleted, err
 	})
@@ -241,93 +208,79 @@ func (r *run) detail() string {
 	return string(detail)
 }
 
-// A Plan is what a run would remove.
+// kind is one kind of rows that may be removed.
+type kind struct {
+	words         string
+	age           *time.Duration // nil: they stay
+	remove, count string
+	removed       *int64
+	counts        *[]Count
+}
+
+// kinds lists them in the order in which they go.
+func (p Params) kinds(r *Result, plan *Plan) []kind {
+	return []kind{
+		{"published events", p.OlderThan, cleanupEvents, countEvents, &r.Events, &plan.Events},
+		{"consumers' failures", p.OlderThan, cleanupFails, countFailures, &r.Failures, &plan.Failures},
+		{"handled dead letters", p.DLQOlderThan, cleanupDLQ, countDLQ, &r.DLQ, &plan.DLQ},
+		{"inbox rows", p.InboxOlderThan, cleanupInbox, countInbox, &r.Inbox, &plan.Inbox},
+		{"audit rows", p.AuditOlderThan, cleanupAudit, countAudit, &r.Audit, &plan.Audit},
+	}
+}
+
+// A Plan is what a run would remove: events and dead letters by event type, the inbox and what consumers failed on by
+// consumer, the audit by action.
 type Plan struct {
-	Events []TypeCount     `json:"events"`
-	DLQ    []TypeCount     `json:"dlq"`
-	Inbox  []ConsumerCount `json:"inbox"`
-	// Failures are what consumers failed on.
-	Failures []ConsumerCount `json:"failures"`
-	Audit    []ActionCount   `json:"audit"`
+	Events   []Count `json:"events"`
+	DLQ      []Count `json:"dlq"`
+	Inbox    []Count `json:"inbox"`
+	Failures []Count `json:"failures"`
+	Audit    []Count `json:"audit"`
+}
+
+// Each goes through the kinds of rows in the order in which they go.
+func (p Plan) Each(do func(words string, total int64, counts []Count)) {
+	for _, k := range (Params{}).kinds(&Result{}, &p) {
+		var total int64
+		for _, c := range *k.counts {
+			total += c.Count
+		}
+		do(k.words, total, *k.counts)
+	}
 }
 
 // Rows is how many rows that is.
 func (p Plan) Rows() (n int64) {
-	for _, counts := range [][]TypeCount{p.Events, p.DLQ} {
-		for _, c := range counts {
-			n += c.Count
-		}
-	}
-	for _, counts := range [][]ConsumerCount{p.Inbox, p.Failures} {
-		for _, c := range counts {
-			n += c.Count
-		}
-	}
-	for _, a := range p.Audit {
-		n += a.Count
-	}
+	p.Each(func(_ string, total int64, _ []Count) { n += total })
 	return n
 }
 
-// An ActionCount counts the audit rows of one action.
-type ActionCount struct {
-	Action string `json:"action"`
-	Count  int64  `json:"count"`
+// A Count counts rows by one of its names.
+type Count struct {
+	EventType *string `json:"eventType,omitempty"`
+	Consumer  *string `json:"consumer,omitempty"`
+	Action    *string `json:"action,omitempty"`
+	Count     int64   `json:"count"`
 }
 
-// A ConsumerCount counts rows of one consumer.
-type ConsumerCount struct {
-	Consumer string `json:"consumer"`
-	Count    int64  `json:"count"`
-}
-
-// A TypeCount counts rows of one event type.
-type TypeCount struct {
-	EventType string `json:"eventType"`
-	Count     int64  `json:"count"`
-}
+// Of is the name.
+func (c Count) Of() string { return *cmp.Or(c.EventType, c.Consumer, c.Action) }
 
 // Plan counts what Run would remove now; it changes nothing.
 func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
-	plan := Plan{Events: []TypeCount{}, DLQ: []TypeCount{}, Inbox: []ConsumerCount{},
-		Failures: []ConsumerCount{}, Audit: []ActionCount{}}
+	plan := Plan{}
 	err := p.Validate()
-	if err != nil {
-		return plan, err
-	}
-	if p.OlderThan != nil {
-		if plan.Events, err = count[TypeCount](ctx, c.pool, countEvents, *p.OlderThan); err != nil {
-			return plan, fmt.Errorf("count published events: %w", err)
+	for _, k := range p.kinds(&Result{}, &plan) {
+		*k.counts = []Count{}
+		if err != nil || k.age == nil {
+			continue
 		}
-		if plan.Failures, err = count[ConsumerCount](ctx, c.pool, countFailures, *p.OlderThan); err != nil {
-			return plan, fmt.Errorf("count consumers' failures: %w", err)
-		}
-	}
-	if p.DLQOlderThan != nil {
-		if plan.DLQ, err = count[TypeCount](ctx, c.pool, countDLQ, *p.DLQOlderThan); err != nil {
-			return plan, fmt.Errorf("count handled dead letters: %w", err)
+		rows, _ := c.pool.Query(ctx, k.count, *k.age) // collecting tells of its error
+		if *k.counts, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[Count]); err != nil {
+			err = fmt.Errorf("count %s: %w", k.words, err)
 		}
 	}
-	if p.InboxOlderThan != nil {
-		if plan.Inbox, err = count[ConsumerCount](ctx, c.pool, countInbox,
-			*p.InboxOlderThan); err != nil {
-			return plan, fmt.Errorf("count inbox rows: %w", err)
-		}
-	}
-	if p.AuditOlderThan != nil {
-		if plan.Audit, err = count[ActionCount](ctx, c.pool, countAudit, *p.AuditOlderThan); err != nil {
-			return plan, fmt.Errorf("count audit rows: %w", err)
-		}
-	}
-	return plan, nil
-}
-
-func count[T any](ctx context.Context, pool *pgxpool.Pool, query string, age time.Duration) ([]T, error) {
-	rows, err := pool.Query(ctx, query, age)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	return plan, err
 }
 
 // Validate refuses a cleanup that removes nothing, inbox rows that Redis may still lose (a flushed Redis would then let

@@ -49,7 +49,7 @@ func TestOnlyOldPublishedEventsGo(t *testing.T) {
 	params := cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester", Note: "retention"}
 	plan, err := cleaner.Plan(t.Context(), params)
 	require.NoError(t, err)
-	require.Equal(t, cleanup.Plan{Events: []cleanup.TypeCount{{EventType: "order_canceled", Count: 2500}}, DLQ: []cleanup.TypeCount{}, Inbox: []cleanup.ConsumerCount{}, Failures: []cleanup.ConsumerCount{}, Audit: []cleanup.ActionCount{}}, plan)
+	require.Equal(t, cleanup.Plan{Events: []cleanup.Count{{EventType: new("order_canceled"), Count: 2500}}, DLQ: []cleanup.Count{}, Inbox: []cleanup.Count{}, Failures: []cleanup.Count{}, Audit: []cleanup.Count{}}, plan)
 	require.Equal(t, 2515, count(t, pool, "outbox_events"), "a plan removes nothing")
 
 	result, err := cleaner.Run(t.Context(), params)
@@ -194,7 +194,7 @@ func TestOnlyOldInboxRowsGo(t *testing.T) {
 	params := cleanup.Params{InboxOlderThan: ptr(60 * day), Actor: "tester", Note: "retention"}
 	plan, err := cleaner.Plan(t.Context(), params)
 	require.NoError(t, err)
-	require.Equal(t, []cleanup.ConsumerCount{{Consumer: "billing", Count: 2400}, {Consumer: "compliance", Count: 100}}, plan.Inbox)
+	require.Equal(t, []cleanup.Count{{Consumer: new("billing"), Count: 2400}, {Consumer: new("compliance"), Count: 100}}, plan.Inbox)
 	require.Equal(t, 2507, count(t, pool, "inbox_events"), "a plan removes nothing")
 
 	result, err := cleaner.Run(t.Context(), params)
@@ -221,7 +221,7 @@ func TestFailuresOfEventsThatAreGoneGo(t *testing.T) {
 	p := cleanup.Params{OlderThan: ptr(30 * day), Actor: "tester"}
 	plan, err := cleanup.New(pool).Plan(t.Context(), p)
 	require.NoError(t, err)
-	require.Equal(t, []cleanup.ConsumerCount{{Consumer: "goes", Count: 1}, {Consumer: "gone", Count: 1}}, plan.Failures)
+	require.Equal(t, []cleanup.Count{{Consumer: new("goes"), Count: 1}, {Consumer: new("gone"), Count: 1}}, plan.Failures)
 	result, err := cleanup.New(pool).Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, [2]int64{1, 2}, [2]int64{result.Events, result.Failures})

@@ -28,13 +28,14 @@ SELECT set_config(name, '0', true)
 	// The cutoff by the database's clock.
 	cutoff = `SELECT now() - $1::interval`
 
-	// One batch each; the functions delete and add to the run's audit row in one transaction. The
-	// types are exact: an overload planted in the schema would win over one that merely fits.
-	cleanupEvents = `SELECT run, deleted, last_published, busy FROM outbox_cleanup_events(` + inOrderArgs + `)`
-	cleanupInbox  = `SELECT run, deleted, last_processed, busy FROM outbox_cleanup_inbox(` + inOrderArgs + `)`
-	cleanupFails  = `SELECT run, deleted, last_at, busy FROM outbox_cleanup_failures(` + inOrderArgs + `)`
-	cleanupAudit  = `SELECT run, deleted, last_at, busy FROM outbox_cleanup_audit(` + inOrderArgs + `)`
-	cleanupDLQ    = `SELECT run, deleted, deleted_events, busy FROM outbox_cleanup_dlq($1::timestamptz, $2::int, $3::text, $4::text, $5::jsonb, $6::bigint)`
+	// One batch each, and how many dead events went with it; the functions delete and add to the run's
+	// audit row in one transaction. The types are exact: an overload planted in the schema would win
+	// over one that merely fits.
+	cleanupEvents = `SELECT run, deleted, last_published, 0, busy FROM outbox_cleanup_events(` + inOrderArgs + `)`
+	cleanupInbox  = `SELECT run, deleted, last_processed, 0, busy FROM outbox_cleanup_inbox(` + inOrderArgs + `)`
+	cleanupFails  = `SELECT run, deleted, last_at, 0, busy FROM outbox_cleanup_failures(` + inOrderArgs + `)`
+	cleanupAudit  = `SELECT run, deleted, last_at, 0, busy FROM outbox_cleanup_audit(` + inOrderArgs + `)`
+	cleanupDLQ    = `SELECT run, deleted, $2::timestamptz, deleted_events, busy FROM outbox_cleanup_dlq($1::timestamptz, $3::int, $4::text, $5::text, $6::jsonb, $7::bigint)`
 	// How many rows of the history go in one statement.
 	historyBatch   = 5000
 	cleanupHistory = `SELECT outbox_cleanup_history($1::int)`
@@ -42,7 +43,7 @@ SELECT set_config(name, '0', true)
 
 	// Walks outbox_events_published_at_idx up to the cutoff.
 	countEvents = `
-SELECT event_type::text, count(*)
+SELECT event_type::text AS event_type, count(*)
   FROM outbox_events
  WHERE published_at IS NOT NULL AND published_at < now() - $1::interval
  GROUP BY event_type ORDER BY event_type`
@@ -70,7 +71,7 @@ SELECT action, count(*)
  GROUP BY action ORDER BY action`
 
 	countDLQ = `
-SELECT event_type::text, count(*)
+SELECT event_type::text AS event_type, count(*)
   FROM outbox_dlq
  WHERE state IN ('replayed', 'discarded') AND state_changed_at < now() - $1::interval
  GROUP BY event_type ORDER BY event_type`
