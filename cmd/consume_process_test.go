@@ -139,6 +139,9 @@ func TestConsumeStopsInTheMiddleOfItsWork(t *testing.T) {
 			require.Equal(t, 200, code)
 			_, metrics := p.get("/metrics")
 			require.Contains(t, metrics, `outbox_consumer_in_flight{consumer="compliance"} 8`)
+			for _, of := range []string{"outbox_build_info{", "go_goroutines", "process_open_fds"} {
+				require.Contains(t, metrics, "\n"+of, "of the process, as a publisher has it")
+			}
 
 			p.signal(sig)
 			eventually(t, "it has heard", func() bool { return len(p.said("waiting for the handlers under way")) == 1 })

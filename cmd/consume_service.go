@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
@@ -28,22 +24,27 @@ import (
 
 // consumeService is a worker with everything around it.
 type consumeService struct {
-	cfg      *cli.Config
-	log      zerolog.Logger
-	guard    *consume.Guard
-	worker   *consumer.Worker
-	broker   broker.Broker
-	source   broker.Source
-	registry *prometheus.Registry
-	noHTTP   bool
+	cfg    *cli.Config
+	log    zerolog.Logger
+	guard  *consume.Guard
+	worker *consumer.Worker
+	broker broker.Broker
+	source broker.Source
+	server *processServer
 
 	subscriptions []string
 }
 
 func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Config) (*consumeService, error) {
 	app := opts.app
-	s := &consumeService{cfg: cfg, registry: prometheus.NewRegistry(), noHTTP: opts.noHTTP}
-	s.log = app.Log().With().Str("consumer", opts.name).Logger()
+	s := &consumeService{cfg: cfg, log: app.Log().With().Str("consumer", opts.name).Logger()}
+	addr := cfg.Consume.HTTPAddr
+	if opts.noHTTP {
+		addr = ""
+	}
+	s.server = newProcessServer(app, s.log, addr)
+	// A publisher on the same machine has the same default; neither should have to be told.
+	s.server.elsewhere = cfg.Origin("consume.http_addr") == cli.OriginDefault
 	pool, err := s.openExample(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 		})
 	}
 	s.worker = consumer.New(s.source, s.guard, consumer.Config{
-		Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, HandlerTimeout: opts.timeout, Metrics: s.registry, Log: s.log,
+		Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, HandlerTimeout: opts.timeout, Metrics: s.server.labelled(""), Log: s.log,
 		Database: records, Subscription: s.subscription(), MaxAttempts: opts.maxAttempts, Wrap: wrap,
 		Hooks: consumer.Hooks{
 			AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done),
@@ -221,22 +222,21 @@ func (s *consumeService) subscriptionError(err error) error {
 	return cli.BrokerError(s.broker, err)
 }
 
-// Run consumes until ctx ends or the worker has had enough.
+// Run consumes until ctx ends or the worker has had enough, and answers meanwhile.
 func (s *consumeService) Run(ctx context.Context) error {
-	around, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	services, around := errgroup.WithContext(around)
-	if err := s.serveHTTP(around, services); err != nil {
-		return err
-	}
+	return s.server.around(ctx, httpd.Check{Name: "handlers", Run: s.worker.Healthy}, func() []httpd.Check {
+		return []httpd.Check{
+			{Name: "redis", Run: s.guard.Announce},
+			{Name: "database", Run: s.worker.Router.PingDatabases},
+			{Name: "receiving", Run: s.worker.Receiving},
+		}
+	}, s.consume)
+}
+
+func (s *consumeService) consume(ctx context.Context) error {
 	s.log.Info().Str("subscription", s.subscription()).Msg("consuming")
 	began := time.Now()
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(around, cancel)()
-	report, err := s.worker.Run(running)
-	stop()
-	err = errors.Join(err, services.Wait())
+	report, err := s.worker.Run(ctx)
 	s.log.Info().Int64("received", report.Received).Int64("processed", report.Processed).Int64("duplicates", report.Duplicates).
 		Int64("ignored", report.Ignored).Int64("failed", report.Failed).Int64("malformed", report.Malformed).
 		Dur("ran", time.Since(began)).Msg("stopped")
@@ -244,36 +244,4 @@ func (s *consumeService) Run(ctx context.Context) error {
 		return s.subscriptionError(err)
 	}
 	return err
-}
-
-func (s *consumeService) serveHTTP(ctx context.Context, services *errgroup.Group) error {
-	addr := s.cfg.Consume.HTTPAddr
-	if addr == "" || s.noHTTP {
-		return nil
-	}
-	params := httpd.Params{
-		Addr:   addr,
-		Health: []httpd.Check{{Name: "handlers", Run: s.worker.Healthy}},
-		Ready: func() []httpd.Check {
-			return []httpd.Check{
-				{Name: "redis", Run: s.guard.Announce},
-				{Name: "database", Run: s.worker.Router.PingDatabases},
-				{Name: "receiving", Run: s.worker.Receiving},
-			}
-		},
-		Metrics: s.registry,
-	}
-	server, err := httpd.Listen(ctx, params)
-	if errors.Is(err, syscall.EADDRINUSE) && s.cfg.Origin("consume.http_addr") == cli.OriginDefault {
-		// A publisher on the same machine has the same default; neither should have to be told.
-		host, _, _ := net.SplitHostPort(addr)
-		params.Addr = net.JoinHostPort(host, "0")
-		server, err = httpd.Listen(ctx, params)
-	}
-	if err != nil {
-		return fault.Hint(fault.As(fault.Precondition, err), "--http-addr 127.0.0.1:0 picks a free port, an empty one serves nothing")
-	}
-	s.log.Info().Str("addr", server.Addr()).Msg("serving /healthz, /readyz and /metrics")
-	services.Go(func() error { return server.Run(ctx) })
-	return nil
 }

@@ -149,7 +149,7 @@ func runPublish(ctx context.Context, opts *publishOptions) error {
 	if err != nil {
 		return err
 	}
-	return server.around(ctx, service.Alive, func() []httpd.Check { return service.checks("") }, service.Run)
+	return server.around(ctx, httpd.Check{Name: "loop", Run: service.Alive}, func() []httpd.Check { return service.checks("") }, service.Run)
 }
 
 // publishConfig is the configuration of a publisher, or everything that is wrong with it.

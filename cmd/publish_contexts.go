@@ -70,7 +70,7 @@ func publishContexts(ctx context.Context, opts *publishOptions, names []string) 
 		all[i] = &contextPublisher{name: name, opts: opts, metrics: server.labelled(name), up: up(name),
 			why: errors.New("it is being started")}
 	}
-	alive := func(ctx context.Context) error { return aliveContexts(ctx, all) }
+	alive := httpd.Check{Name: "loop", Run: func(ctx context.Context) error { return aliveContexts(ctx, all) }}
 	ready := func() (checks []httpd.Check) {
 		for _, c := range all {
 			checks = append(checks, c.checks()...)
