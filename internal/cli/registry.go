@@ -56,13 +56,14 @@ func IsCatalogueFile(name string) bool {
 	return name != "" && name != registry.Builtin && name != registry.Database
 }
 
-// OpenCatalogue reads a catalogue from a file, and says in the operator's words what is wrong with
-// it.
+// OpenCatalogue reads a catalogue from a file for the configured destination, and says in the
+// operator's words what is wrong with it.
 func (a *App) OpenCatalogue(file string) (*registry.Registry, error) {
-	kind := (&Config{}).BrokerKind()
-	if a.cfg != nil {
-		kind = a.cfg.BrokerKind()
+	cfg, err := a.Config()
+	if err != nil {
+		return nil, err
 	}
+	kind := cfg.BrokerKind()
 	types, err := registry.File(file)
 	var problems *catalogue.Problems
 	switch {
