@@ -79,8 +79,9 @@ func verdict(action Action, filtered bool, counts map[string]int64, done int64) 
 	total := RunResult{Counts: counts}.Total()
 	bad := total - done
 	if filtered {
-		// Another operator was faster: what was wanted has happened.
-		bad -= counts[AlreadyReplayed] + counts[AlreadyDiscarded] + counts[AlreadyOpen] + counts[AlreadyErased]
+		// Another operator was faster, so that what was wanted has happened; or the content is erased, and nobody asked for that
+		// row in particular.
+		bad -= counts[AlreadyReplayed] + counts[AlreadyDiscarded] + counts[AlreadyOpen] + counts[AlreadyErased] + counts[EventErased]
 	}
 	switch {
 	case bad == 0:

@@ -92,8 +92,8 @@ func pageColumns() string {
 // By primary key.
 const selectHopeless = `SELECT id::text FROM outbox_dlq WHERE id = ANY ($1::uuid[]) AND error_reason::text = ANY ($2::text[])`
 
-// By primary key.
-const countReasons = `SELECT error_reason::text AS reason, count(*) AS n FROM outbox_dlq WHERE id = ANY ($1::uuid[]) GROUP BY 1`
+// By primary key. Nothing of an erased one is sent, so it does not fail again.
+const countReasons = `SELECT error_reason::text AS reason, count(*) AS n FROM outbox_dlq WHERE id = ANY ($1::uuid[]) AND erased_at IS NULL GROUP BY 1`
 
 // All deaths of one event, oldest first, by outbox_dlq_event_idx.
 const selectEventEntries = `
