@@ -60,9 +60,8 @@ func Apply(ctx context.Context, db *pgread.DB, p ApplyParams) (ApplyResult, erro
 	if err := r.refuse(); err != nil {
 		return r, err
 	}
-	changed := slices.ContainsFunc(r.Changes,
-		func(c TypeChange) bool { return c.Change == TypeChanged })
-	if r.Trial, err = Try(ctx, db, p.Catalogue, changed); err != nil {
+	decides := slices.ContainsFunc(r.Changes, TypeChange.decides)
+	if r.Trial, err = Try(ctx, db, p.Catalogue, decides); err != nil {
 		return r, err
 	}
 	if err := r.note(ctx, db); err != nil {
@@ -101,9 +100,10 @@ func (r *ApplyResult) note(ctx context.Context, db outbox.DB) error {
 	}
 	for _, c := range r.Changes {
 		switch {
-		case c.Change == TypeChanged && (slices.Contains(c.Parts, "topic") || slices.Contains(c.Parts, "topic_name")):
+		case !c.decides():
+		case slices.Contains(c.Parts, "topic") || slices.Contains(c.Parts, "topic_name"):
 			r.Notes = append(r.Notes, fmt.Sprintf("publishers with another catalogue go on publishing %s to its former topic until they are replaced", c.Type))
-		case c.Change == TypeChanged:
+		default:
 			r.Notes = append(r.Notes, fmt.Sprintf("publishers with another version of %s stand down from it when an event does not fit theirs", c.Type))
 		}
 	}

@@ -28,6 +28,11 @@ type TypeChange struct {
 	Waiting int64 `json:"waiting"`
 }
 
+// decides reports whether a changed type may judge events otherwise: a description does not.
+func (c TypeChange) decides() bool {
+	return c.Change == TypeChanged && !slices.Equal(c.Parts, []string{"description"})
+}
+
 // Difference compares a catalogue with the one that the database recorded.
 type Difference struct {
 	// Catalogue is the name of the one that was given.
@@ -100,7 +105,7 @@ func diff(recorded, given *Registry, waiting []catalogue.Waiting) Difference {
 		switch {
 		case i < 0:
 			add(t, TypeAdded, []string{})
-		case before[i].Digest() != t.Digest() || before[i].physical != t.physical:
+		case before[i].Digest() != t.Digest() || before[i].physical != t.physical || before[i].Description != t.Description:
 			add(t, TypeChanged, parts(before[i], t))
 		default:
 			d.Unchanged++
@@ -148,6 +153,7 @@ func parts(a, b namedType) []string {
 		"envelope": a.Envelope == b.Envelope, "extra_fields": a.ExtraFields == b.ExtraFields, "check": a.Check == b.Check,
 		"empty": a.Empty == b.Empty, "envelope_id": a.EnvelopeID == b.EnvelopeID, "was": slices.Equal(a.Was, b.Was),
 		"order": a.Order == b.Order, "cloudevents": a.CloudEventsSource == b.CloudEventsSource, "policy": a.Policy == b.Policy,
+		"description": a.Description == b.Description,
 	} {
 		if !same {
 			differ = append(differ, name)
