@@ -26,6 +26,7 @@ func TestADatabaseErrorHasAKindAndAHint(t *testing.T) {
 		pgerrcode.InvalidTextRepresentation: {fault.Usage, "outboxctl registry list"},
 		pgerrcode.ReadOnlySQLTransaction:    {fault.Precondition, "replica"},
 		pgerrcode.SyntaxError:               {fault.Failed, ""},
+		"OX300":                             {fault.Usage, ""},
 	} {
 		err := fault.Database(fmt.Errorf("read: %w", &pgconn.PgError{Code: code, Message: "no"}))
 		kind, _ := fault.KindOf(err)

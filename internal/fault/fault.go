@@ -103,6 +103,10 @@ func HintOf(err error) string {
 	return e.Hint()
 }
 
+// malformedArgument is what our functions in the database refuse an argument with, in words for
+// the caller.
+const malformedArgument = "OX300"
+
 // Database gives an error of the database its kind and a hint: a value that no enum has is the
 // caller's mistake, a missing schema or privilege is the installation's.
 func Database(err error) error {
@@ -114,6 +118,8 @@ func Database(err error) error {
 		return err
 	}
 	switch pg.Code {
+	case malformedArgument:
+		return Usagef("%w", Reword(err, "%s", pg.Message))
 	case pgerrcode.InvalidTextRepresentation:
 		return Hint(Usagef("%s", unknownValue(pg.Message)),
 			"outboxctl registry list shows the event types and aggregates")
