@@ -137,7 +137,11 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 	line("published", "%s", publishedLine(r))
 	line("flow", "%.1f/s in, %.1f/s out: %s", r.Flow.ArrivalPerSecond, r.Flow.DrainPerSecond, forecast(r.Flow))
 	if r.Scheduled > 0 {
-		line("scheduled", "%s: outboxctl event list --status scheduled", n(r.Scheduled))
+		behind := ""
+		if r.BehindScheduled > 0 {
+			behind = fmt.Sprintf("; %s %s behind in order", words.Counted(r.BehindScheduled, "event"), plural(r.BehindScheduled, "waits", "wait"))
+		}
+		line("scheduled", "%s: outboxctl event list --status scheduled%s", n(r.Scheduled), behind)
 	}
 	if r.BlockedKeys > 0 {
 		warn("parked", "%s wait behind the dead events of %s: outboxctl dlq list --blocking",

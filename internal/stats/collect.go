@@ -54,7 +54,7 @@ func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Repo
 	var waiting, died, diedYoung int64
 	err := tx.QueryRow(ctx, backlogQuery, p.MaxAttempts).Scan(
 		&r.At, &r.Backlog, &r.Due, &r.BackingOff, &r.InFlight, &r.AtMaxAttempts, &r.OldestUnpublishedAt, &waiting,
-		&r.Parked, &r.BlockedKeys, &r.OldestParkedAt, &r.Scheduled)
+		&r.Parked, &r.BlockedKeys, &r.OldestParkedAt, &r.Scheduled, &r.BehindScheduled)
 	if err != nil {
 		return err
 	}

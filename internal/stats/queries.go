@@ -31,8 +31,10 @@ WITH blocked AS MATERIALIZED (
 
 	// Neither parked nor scheduled: a publisher can do something about it.
 	forPublishers = `b.seq IS NULL AND s.seq IS NULL AND coalesce(e.deliver_at <= now(), true)`
-	// Scheduled is what waits for a time, its own or that of an event before it in its ordering key.
-	scheduled = `b.seq IS NULL AND (s.seq IS NOT NULL OR e.deliver_at > now())`
+	// Scheduled is what has the status, as event list shows it.
+	scheduled = `e.deliver_at > now()`
+	// Behind a scheduled event of its ordering key, and neither scheduled nor parked itself.
+	behindScheduled = `b.seq IS NULL AND s.seq IS NOT NULL AND coalesce(e.deliver_at <= now(), true)`
 
 	// What waits, whether it is parked (b is not null), and whether a scheduled event of its key is before it (s is not null).
 	waitingEvents = `
@@ -55,7 +57,8 @@ SELECT now(),
        count(b.seq),
        (SELECT count(*) FROM blocked),
        min(created_at) FILTER (WHERE b.seq IS NOT NULL),
-       count(*) FILTER (WHERE ` + scheduled + `)` + waitingEvents
+       count(*) FILTER (WHERE ` + scheduled + `),
+       count(*) FILTER (WHERE ` + behindScheduled + `)` + waitingEvents
 
 	// What died within the minute, by outbox_events_dead_at_idx, and how much of it also came in within the minute.
 	diedQuery = `

@@ -20,8 +20,10 @@ type Report struct {
 	Due        int64 `json:"due"`
 	BackingOff int64 `json:"backingOff"`
 	InFlight   int64 `json:"inFlight"`
-	// Scheduled counts the events that wait for a time: their own, or that of an event before them in their ordering key.
-	Scheduled int64 `json:"scheduled"`
+	// Scheduled counts the events that wait for their time, and BehindScheduled those that wait behind them in their ordering
+	// keys: no backlog either.
+	Scheduled       int64 `json:"scheduled"`
+	BehindScheduled int64 `json:"behindScheduled"`
 	// Parked counts the events that wait behind a dead one of their ordering key, and BlockedKeys the keys with such a one.
 	// They go on when it is replayed or discarded.
 	Parked         int64      `json:"parked"`

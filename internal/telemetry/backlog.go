@@ -60,7 +60,7 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sampl
 			desc("parked_events", "Events that wait behind a dead one of their ordering key."),
 			desc("blocked_keys", "Ordering keys that stand still behind a dead event."),
 			desc("claimable_events", "Events that could be claimed now, counted up to 100000: what more publishers would help with."),
-			desc("scheduled_events", "Events that wait for their time, or behind such an event of their ordering key."),
+			desc("scheduled_events", "Events that wait for their time."),
 			desc("pauses", "Pauses in force: topics, types, tenants and namespaces that operators have paused."),
 		},
 		flight: [3]*prometheus.Desc{

@@ -238,7 +238,7 @@ outbox_parked_events 0
 # HELP outbox_pauses Pauses in force: topics, types, tenants and namespaces that operators have paused.
 # TYPE outbox_pauses gauge
 outbox_pauses 0
-# HELP outbox_scheduled_events Events that wait for their time, or behind such an event of their ordering key.
+# HELP outbox_scheduled_events Events that wait for their time.
 # TYPE outbox_scheduled_events gauge
 outbox_scheduled_events 4
 # HELP outbox_stood_down_types Event types that this publisher leaves alone: an event does not fit its catalogue, and the recorded one says something else.
