@@ -35,7 +35,7 @@ func stateStyle(state string) cli.Style {
 
 // detailFlags are those of dlq show and event show.
 type detailFlags struct {
-	payload   cli.PayloadFlag
+	payload   string
 	consumers []string
 }
 
@@ -43,10 +43,10 @@ type detailFlags struct {
 func detailing[T any](app *cli.App, cmd *cobra.Command, read func(context.Context, *dlq.Outbox, why.DetailParams) (T, error),
 	show func(*cli.Page, T, string) error) *cobra.Command {
 	var f detailFlags
-	cli.AddPayloadFlag(cmd, &f.payload)
+	cli.AddChoice(cmd.Flags(), &f.payload, "payload", "show what the event carries", "pretty", "raw")
 	cmd.Flags().StringSliceVar(&f.consumers, "consumers", nil, "ask about these consumers (default: those that Redis or the inbox knows)")
 	return showing(app, cmd, func(ctx context.Context, args []string) (found T, err error) {
-		params := why.DetailParams{ID: args[0], Payload: f.payload.How != "", Consumers: f.consumers}
+		params := why.DetailParams{ID: args[0], Payload: f.payload != "", Consumers: f.consumers}
 		if err := params.Check(); err != nil {
 			return found, err
 		}
@@ -55,7 +55,7 @@ func detailing[T any](app *cli.App, cmd *cobra.Command, read func(context.Contex
 			return found, err
 		}
 		return read(ctx, box, params)
-	}, func(w io.Writer, found T) error { return show(app.Page(w), found, f.payload.How) })
+	}, func(w io.Writer, found T) error { return show(app.Page(w), found, f.payload) })
 }
 
 // printEvent prints an event's row.

@@ -67,14 +67,6 @@ func (s *CellStyle) Error(text, said string) string {
 	return strings.TrimPrefix(problem, said+": ")
 }
 
-// TimePtr is time for a value that may be absent.
-func (s *CellStyle) TimePtr(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return s.Time(*t)
-}
-
 // any shows a value by its type; nothing for what is absent.
 func (s *CellStyle) any(value reflect.Value) string {
 	value = reflect.Indirect(value)

@@ -86,7 +86,7 @@ func (p *Page) Payload(how string, payload, headers json.RawMessage) error {
 		p.Title(part.title)
 		doc := []byte(part.doc)
 		var pretty bytes.Buffer
-		if how == payloadPretty && json.Indent(&pretty, doc, "", "  ") == nil {
+		if how == "pretty" && json.Indent(&pretty, doc, "", "  ") == nil {
 			doc = pretty.Bytes()
 		}
 		// Escaped inside its strings the document keeps its meaning and no terminal acts on it.

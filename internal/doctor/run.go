@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -108,12 +107,10 @@ func (p Params) checks(ctx context.Context) []Check {
 // environment looks for half a laptop in a production configuration, or the reverse.
 func (p Params) environment(context.Context) ([]Finding, error) {
 	if p.Emulator == "" || !p.RemoteDatabase {
-		return []Finding{{Level: OK, Message: "no emulator left set beside a remote database"}}, nil
+		return ok("no emulator left set beside a remote database"), nil
 	}
-	return []Finding{{
-		Level: Fail, Remedy: "unset PUBSUB_EMULATOR_HOST and OUTBOXCTL_PUBSUB_EMULATOR",
-		Message: fmt.Sprintf("pubsub.emulator is %s (%s) while the database is elsewhere: events would go to an emulator", p.Emulator, p.EmulatorOrigin),
-	}}, nil
+	return fail("unset PUBSUB_EMULATOR_HOST and OUTBOXCTL_PUBSUB_EMULATOR",
+		"pubsub.emulator is %s (%s) while the database is elsewhere: events would go to an emulator", p.Emulator, p.EmulatorOrigin), nil
 }
 
 func schemaCheck(pool *pgread.DB) Check {
@@ -123,19 +120,13 @@ func schemaCheck(pool *pgread.DB) Check {
 		case err != nil:
 			return nil, err
 		case v.Database > v.Binary:
-			return []Finding{{
-				Level: Warn, Remedy: "upgrade outboxctl",
-				Message: fmt.Sprintf("the schema is at version %d, this binary knows %d", v.Database, v.Binary),
-			}}, nil
+			return warn("upgrade outboxctl", "the schema is at version %d, this binary knows %d", v.Database, v.Binary), nil
 		case v.Pending > 0:
-			return []Finding{{
-				Level: Fail, Remedy: "outboxctl migrate",
-				Message: fmt.Sprintf("the schema is at version %d of %d: %d steps are missing", v.Database, v.Binary, v.Pending),
-			}}, nil
+			return fail("outboxctl migrate", "the schema is at version %d of %d: %d steps are missing", v.Database, v.Binary, v.Pending), nil
 		}
 		found, err := Drift(ctx, pool)
 		if err == nil && found == nil {
-			found = []Finding{{Level: OK, Message: fmt.Sprintf("version %d, as this binary expects", v.Database)}}
+			found = ok("version %d, as this binary expects", v.Database)
 		}
 		return found, err
 	}}
@@ -159,12 +150,10 @@ func (p Params) eventIDCheck(pool *pgread.DB) Check {
 			return nil, err
 		}
 		if n == 0 {
-			return []Finding{{Level: OK, Message: "the newest envelopes have their rows' ids"}}, nil
+			return ok("the newest envelopes have their rows' ids"), nil
 		}
-		return []Finding{{
-			Level: Warn, Remedy: "emit with outbox_emit or the emit package; until then consumers must go by the attribute event_id",
-			Message: fmt.Sprintf("%s of the newest 1,000 events have an eventId in their envelope that is not the row's id", words.Count(n)),
-		}}, nil
+		return warn("emit with outbox_emit or the emit package; until then consumers must go by the attribute event_id",
+			"%s of the newest 1,000 events have an eventId in their envelope that is not the row's id", words.Count(n)), nil
 	}}
 }
 
@@ -176,12 +165,10 @@ func (p Params) limitsCheck(pool *pgread.DB) Check {
 			return nil, err
 		}
 		if recorded.Limits() == p.Kind.Limits {
-			return []Finding{{Level: OK, Message: "outbox_emit refuses what " + p.Kind.Name + " does not take"}}, nil
+			return ok("outbox_emit refuses what %s does not take", p.Kind.Name), nil
 		}
-		return []Finding{{
-			Level: Warn, Remedy: "with this broker configured record the catalogue, which outboxctl registry export " + recorded.Source + " prints: outboxctl registry apply FILE",
-			Message: "outbox_emit goes by the limits of another destination than " + p.Kind.Name + ": what that does not take dies instead of being refused",
-		}}, nil
+		return warn("with this broker configured record the catalogue, which outboxctl registry export "+recorded.Source+" prints: outboxctl registry apply FILE",
+			"outbox_emit goes by the limits of another destination than %s: what that does not take dies instead of being refused", p.Kind.Name), nil
 	}}
 }
 
@@ -193,20 +180,16 @@ func (p Params) publisherCheck(pool *pgread.DB) Check {
 		}
 		var found []Finding
 		for _, s := range report.Stranded {
-			found = append(found, Finding{
-				Level: Warn, Remedy: "outboxctl publish --catalogue database", Message: s.String(),
-			})
+			found = append(found, warn("outboxctl publish --catalogue database", "%s", s)...)
 		}
 		found = append(found, topicFindings(report)...)
 		switch {
 		case len(report.Publishers) > 0:
-			found = append(found, Finding{Level: OK, Message: fmt.Sprintf("%d alive", len(report.Publishers))})
+			found = append(found, ok("%d alive", len(report.Publishers))...)
 		case report.Backlog > 0:
-			found = append(found, Finding{
-				Level: Fail, Remedy: "outboxctl publish", Message: fmt.Sprintf("none is alive and %d events wait", report.Backlog),
-			})
+			found = append(found, fail("outboxctl publish", "none is alive and %d events wait", report.Backlog)...)
 		default:
-			found = append(found, Finding{Level: Warn, Remedy: "outboxctl publish", Message: "none is alive"})
+			found = append(found, warn("outboxctl publish", "none is alive")...)
 		}
 		return found, nil
 	}}
@@ -229,10 +212,8 @@ func topicFindings(report *stats.Report) (found []Finding) {
 		for _, t := range same {
 			at, outage = append(at, t.Publisher), max(outage, t.OutageSeconds(report.At))
 		}
-		found = append(found, Finding{
-			Level: Warn, Remedy: "outboxctl topic list shows what exists; publishing resumes by itself",
-			Message: fmt.Sprintf("topic %s has been %s for %s at %s: %s", same[0].Topic, same[0].State, words.Seconds(outage), someOf(at), same[0].Error),
-		})
+		found = append(found, warn("outboxctl topic list shows what exists; publishing resumes by itself",
+			"topic %s has been %s for %s at %s: %s", same[0].Topic, same[0].State, words.Seconds(outage), someOf(at), same[0].Error)...)
 	}
 	return found
 }
@@ -241,22 +222,19 @@ func (p Params) redis(ctx context.Context) ([]Finding, error) {
 	report, err := p.Redis(ctx)
 	switch {
 	case err != nil && !p.NeedsRedis:
-		return []Finding{{Level: OK, Message: "no Redis is configured; only consumers need one"}}, nil
+		return ok("no Redis is configured; only consumers need one"), nil
 	case err != nil:
 		return nil, err
 	}
 	var found []Finding
 	for _, w := range report.Warnings {
-		found = append(found, Finding{Level: Warn, Message: w, Remedy: "CONFIG SET maxmemory-policy noeviction"})
+		found = append(found, warn("CONFIG SET maxmemory-policy noeviction", "%s", w)...)
 	}
 	if p.IdempotencyTTL < p.Kind.Retention {
-		found = append(found, Finding{
-			Level: Warn, Remedy: "raise idempotency.ttl",
-			Message: fmt.Sprintf("idempotency.ttl is %s, but the broker may redeliver for %s", p.IdempotencyTTL, p.Kind.Retention),
-		})
+		found = append(found, warn("raise idempotency.ttl", "idempotency.ttl is %s, but the broker may redeliver for %s", p.IdempotencyTTL, p.Kind.Retention)...)
 	}
 	if found == nil {
-		found = append(found, Finding{Level: OK, Message: "Redis " + report.Version + " stores the processed-event keys"})
+		found = ok("Redis %s stores the processed-event keys", report.Version)
 	}
 	return found, nil
 }

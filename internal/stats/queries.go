@@ -43,16 +43,19 @@ WITH blocked AS MATERIALIZED (
   LEFT JOIN later AS s ON s.ordering_key = e.ordering_key AND s.seq < e.seq
  WHERE e.published_at IS NULL AND e.dead_at IS NULL`
 
-	// One walk over outbox_events_seq_claim_idx. A row whose lease has run out is due again. What is parked waits for an
-	// operator and what is scheduled for its time, not for a publisher: it is no backlog and counts apart.
-	backlogQuery = blockedKeys + `
-SELECT now(),
+	// Of what waits: all, due, backing off, in flight and at its last attempt, and since when.
+	figures = `
        count(*) FILTER (WHERE ` + forPublishers + `),
        count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at <= now()),
        count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at > now()),
        count(*) FILTER (WHERE ` + forPublishers + ` AND (SELECT seqs FROM leased) @> e.seq),
        count(*) FILTER (WHERE ` + exhausted + `),
-       min(greatest(e.created_at, e.deliver_at)) FILTER (WHERE ` + forPublishers + `),
+       min(greatest(e.created_at, e.deliver_at)) FILTER (WHERE ` + forPublishers + `),`
+
+	// One walk over outbox_events_seq_claim_idx. A row whose lease has run out is due again. What is parked waits for an
+	// operator and what is scheduled for its time, not for a publisher: it is no backlog and counts apart.
+	backlogQuery = blockedKeys + `
+SELECT now(), ` + figures + `
        count(*) FILTER (WHERE ` + forPublishers + ` AND created_at > now() - interval '1 minute'),
        count(b.seq),
        (SELECT count(*) FROM blocked),
@@ -92,13 +95,7 @@ SELECT count(*)
 
 	// %s is an expression of the allow-list in groupColumn.
 	groupQuery = blockedKeys + `
-SELECT coalesce((%s)::text, ''),
-       count(*) FILTER (WHERE ` + forPublishers + `),
-       count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at <= now()),
-       count(*) FILTER (WHERE ` + forPublishers + ` AND NOT (SELECT seqs FROM leased) @> e.seq AND next_attempt_at > now()),
-       count(*) FILTER (WHERE ` + forPublishers + ` AND (SELECT seqs FROM leased) @> e.seq),
-       count(*) FILTER (WHERE ` + exhausted + `),
-       min(greatest(e.created_at, e.deliver_at)) FILTER (WHERE ` + forPublishers + `),
+SELECT coalesce((%s)::text, ''), ` + figures + `
        count(b.seq),
        count(*) FILTER (WHERE ` + scheduled + `)` + waitingEvents + `
  GROUP BY 1`
