@@ -294,7 +294,8 @@ $$;
 -- Emits an event with another payload in the place of a dead one, and discards every open dead letter of that. The new
 -- event is what the old one was but for its id, payload and headers, and names the old one in its header
 -- corrects. With an ordering key it also has the old one's seq: what waits behind the old one waits for it. Its
--- dedupe key is that of an export of the dead letter, so that it is corrected once, in whichever way.
+-- dedupe key is that of an export of the dead letter, so that it is corrected once, in whichever way; it also has the name
+-- that its type has now, under which an export is emitted.
 --   corrected · already_corrected · already_replayed · discarded · event_erased · event_live · event_published · not_found
 -- +goose StatementBegin
 CREATE FUNCTION outbox_correct(dlq_id uuid, new_id uuid, payload jsonb, headers jsonb, actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
@@ -307,8 +308,10 @@ DECLARE
     letter  record;
     old     record;
     present text;
+    former  jsonb;
     dedupe  text;
     emitted uuid;
+    held    uuid;
     refusal text[];
     verdict text;
     audit   bigint;
@@ -324,37 +327,39 @@ BEGIN
                                        letter.corrected_by IS NOT NULL, true, letter.erased_at IS NOT NULL);
     dedupe := coalesce(letter.tenant_id::text || '/', '') || 'corrects/' || dlq_id;
     IF verdict = 'corrected' THEN
-        -- The catalogue knows a type by the name that it has now; the event keeps its own.
         SELECT t.event_type INTO present FROM @schema@.outbox_event_types AS t
          WHERE t.namespace IN ('*', letter.namespace) AND (t.event_type = letter.event_type::text OR t.options -> 'was' ? letter.event_type::text)
          ORDER BY t.namespace = '*' LIMIT 1;
+        present := coalesce(present, letter.event_type::text);
         headers := coalesce(headers, '{}') || jsonb_build_object('corrects', letter.event_id);
         SELECT coalesce(CASE WHEN c.envelope = 'standard' THEN @schema@.outbox_envelope_refusal(new_id, payload) END,
-                        @schema@.outbox_refusal(new_id, letter.event_type::text, letter.aggregate_type::text, letter.aggregate_id::text,
+                        @schema@.outbox_refusal(new_id, present, letter.aggregate_type::text, letter.aggregate_id::text,
                             CASE WHEN c.envelope = 'standard' THEN payload -> 'data' ELSE payload END, payload, dedupe, letter.tenant_id, letter.namespace,
                             headers, NULL, CASE WHEN c.envelope = 'standard' THEN nullif(payload -> 'actor', 'null') END, old.max_attempts,
-                            c.aggregate_type, c.envelope, substr(old.ordering_key, length(letter.namespace) + 2), NULL::timestamptz))
-          INTO refusal
+                            c.aggregate_type, c.envelope, substr(old.ordering_key, length(letter.namespace) + 2), NULL::timestamptz)), c.former
+          INTO refusal, former
           FROM (SELECT) AS one
-          LEFT JOIN @schema@.outbox_catalogue_type(coalesce(present, letter.event_type::text), letter.namespace) AS c ON true;
+          LEFT JOIN @schema@.outbox_catalogue_type(present, letter.namespace) AS c ON true;
         IF refusal IS NOT NULL THEN
             RAISE EXCEPTION '%', refusal[2] || ': ' || refusal[3]
-                USING ERRCODE = refusal[1], COLUMN = refusal[2], HINT = coalesce(refusal[4], format('outboxctl registry show %s says what fits.', letter.event_type));
+                USING ERRCODE = refusal[1], COLUMN = refusal[2], HINT = coalesce(refusal[4], format('outboxctl registry show %s says what fits.', present));
         END IF;
+        held := @schema@.outbox_former_event(former, letter.namespace, dedupe);
         INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json, dedupe_key, tenant_id, namespace,
                                         headers, max_attempts, ordering_key, seq)
                OVERRIDING SYSTEM VALUE
-        VALUES (new_id, letter.event_type, letter.aggregate_type, letter.aggregate_id, payload, dedupe, letter.tenant_id, letter.namespace,
-                headers, old.max_attempts, old.ordering_key,
-                CASE WHEN old.ordering_key IS NULL THEN nextval(pg_get_serial_sequence($table$@schema@.outbox_events$table$, 'seq')) ELSE old.seq END)
+        SELECT new_id, @schema@.outbox_event_type(present), letter.aggregate_type, letter.aggregate_id, payload, dedupe, letter.tenant_id, letter.namespace,
+               headers, old.max_attempts, old.ordering_key,
+               CASE WHEN old.ordering_key IS NULL THEN nextval(pg_get_serial_sequence($table$@schema@.outbox_events$table$, 'seq')) ELSE old.seq END
+         WHERE held IS NULL
             ON CONFLICT DO NOTHING
         RETURNING o.id INTO emitted;
         verdict := CASE WHEN emitted IS NULL THEN 'already_corrected' ELSE verdict END;
     END IF;
     IF verdict = 'already_corrected' THEN
-        emitted := coalesce(letter.corrected_by, (
+        emitted := coalesce(letter.corrected_by, held, (
             SELECT o.id FROM @schema@.outbox_events AS o
-             WHERE o.dedupe_key = dedupe AND o.event_type = letter.event_type AND o.namespace = letter.namespace));
+             WHERE o.dedupe_key = dedupe AND o.event_type = @schema@.outbox_event_type(present) AND o.namespace = letter.namespace));
     ELSIF emitted IS NOT NULL THEN
         audit := @schema@.outbox_audit_change(text 'dlq.edit', actor, note,
             coalesce(detail, '{}') || jsonb_build_object('dlqId', dlq_id, 'correctedBy', emitted), ARRAY[letter.event_id, emitted], bigint '1');

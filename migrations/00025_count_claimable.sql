@@ -12,7 +12,33 @@ CREATE FUNCTION outbox_claimable(most bigint DEFAULT 10000) RETURNS bigint
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     AS $$
-    WITH blocked AS MATERIALIZED (
+    WITH paused AS MATERIALIZED (
+        SELECT array_agg(p.value) FILTER (WHERE p.kind = 'namespace') AS namespaces,
+               array_agg(p.value) FILTER (WHERE p.kind = 'tenant') AS tenants,
+               coalesce(array_agg(p.value) FILTER (WHERE p.kind = 'type'), '{}') AS types,
+               coalesce(array_agg(p.value) FILTER (WHERE p.kind = 'topic'), '{}') AS topics,
+               bool_or(p.kind <> 'namespace') AS within_keys
+          FROM @schema@.outbox_pauses AS p
+         WHERE p.until IS NULL OR p.until > now()
+    ), names AS MATERIALIZED (
+        -- Each name of a type, former ones too; a pause under one of them holds it under all.
+        SELECT t.namespace, n.name, t.event_type <> n.name AS former, t.topic = ANY (p.topics) OR a.every && p.types AS held
+          FROM paused AS p
+          JOIN @schema@.outbox_event_types AS t ON p.types <> '{}' OR p.topics <> '{}'
+         CROSS JOIN LATERAL (SELECT ARRAY(SELECT t.event_type UNION ALL SELECT jsonb_array_elements_text(t.options -> 'was'))) AS a(every)
+         CROSS JOIN LATERAL unnest(a.every) AS n(name)
+    ), held AS MATERIALIZED (
+        -- What waits and is paused by what may differ within an ordering key, a key's first; none is read without such a pause.
+        SELECT e.ordering_key, min(e.seq) AS seq
+          FROM @schema@.outbox_events AS e, paused AS p
+         WHERE p.within_keys AND e.ordering_key IS NOT NULL AND e.published_at IS NULL AND e.dead_at IS NULL
+           AND (e.tenant_id::text = ANY (p.tenants)
+                OR coalesce((SELECT n.held FROM names AS n WHERE n.name = e.event_type::text AND n.namespace IN ('*', e.namespace)
+                              ORDER BY n.namespace = '*', n.former LIMIT 1), e.event_type::text = ANY (p.types)))
+         GROUP BY e.ordering_key
+    ), blocked AS MATERIALIZED (
+        SELECT h.ordering_key, h.seq FROM held AS h
+         UNION ALL
         SELECT o.ordering_key, min(o.seq) AS seq
           FROM @schema@.outbox_events AS o
          WHERE o.ordering_key IS NOT NULL AND o.published_at IS NULL AND o.dead_at IS NOT NULL AND o.passed_at IS NULL
@@ -26,18 +52,6 @@ CREATE FUNCTION outbox_claimable(most bigint DEFAULT 10000) RETURNS bigint
         SELECT coalesce(range_agg(named), '{}') AS seqs
           FROM @schema@.outbox_leases AS l, unnest(l.seqs) AS named
          WHERE l.until > now()
-    ), paused AS MATERIALIZED (
-        SELECT array_agg(p.value) FILTER (WHERE p.kind = 'namespace') AS namespaces,
-               array_agg(p.value) FILTER (WHERE p.kind = 'tenant') AS tenants,
-               array_agg(p.value) FILTER (WHERE p.kind IN ('topic', 'type')) AS others
-          FROM @schema@.outbox_pauses AS p
-         WHERE p.until IS NULL OR p.until > now()
-    ), names AS MATERIALIZED (
-        -- Each name of a type, former ones too, and what of it can be paused.
-        SELECT t.namespace, n.name, ARRAY[t.event_type, t.topic] AS under
-          FROM @schema@.outbox_event_types AS t
-         CROSS JOIN LATERAL (SELECT t.event_type UNION ALL SELECT jsonb_array_elements_text(t.options -> 'was')) AS n(name)
-         WHERE (SELECT p.others FROM paused AS p) IS NOT NULL
     )
     SELECT count(*)
       FROM (SELECT 1
@@ -46,11 +60,8 @@ CREATE FUNCTION outbox_claimable(most bigint DEFAULT 10000) RETURNS bigint
                AND NOT (SELECT l.seqs FROM leased AS l) @> e.seq
                AND coalesce(e.namespace <> ALL ((SELECT p.namespaces FROM paused AS p)::text[]), true)
                AND coalesce(e.tenant_id::text <> ALL ((SELECT p.tenants FROM paused AS p)::text[]), true)
-               AND ((SELECT p.others FROM paused AS p) IS NULL
-                    OR NOT coalesce((SELECT n.under FROM names AS n
-                                      WHERE n.name = e.event_type::text AND n.namespace IN ('*', e.namespace)
-                                      ORDER BY n.namespace = '*', n.name <> n.under[1]
-                                      LIMIT 1), ARRAY[e.event_type::text]) && (SELECT p.others FROM paused AS p)::text[])
+               AND NOT coalesce((SELECT n.held FROM names AS n WHERE n.name = e.event_type::text AND n.namespace IN ('*', e.namespace)
+                                  ORDER BY n.namespace = '*', n.former LIMIT 1), e.event_type::text = ANY ((SELECT p.types FROM paused AS p)::text[]))
                AND (e.ordering_key IS NULL OR NOT EXISTS (SELECT FROM blocked AS b WHERE b.ordering_key = e.ordering_key AND b.seq < e.seq))
              ORDER BY e.seq
              LIMIT greatest(most, 0)) AS claimable

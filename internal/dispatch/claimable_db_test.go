@@ -62,13 +62,31 @@ func TestClaimableCountsWhatCanBeClaimed(t *testing.T) {
 	require.Equal(t, 3, claimable(), "the head of b is paused")
 	exec("SELECT outbox_resume('type', 'order_state_changed', 'me')")
 
+	// What waits behind a paused head waits, too.
+	emitOrders(t, pool, 3, func(i int, p *emit.Event) {
+		if p.OrderingKey = "c"; i == 0 {
+			p.TenantID = tenant
+		}
+	})
+	require.Equal(t, 7, claimable())
+	exec("SELECT outbox_pause('tenant', $1, 3600, 'me')", tenant.String())
+	require.Equal(t, 3, claimable(), "not the tenant's two, and not the followers of one")
+	exec("SELECT outbox_resume('tenant', $1, 'me')", tenant.String())
+
 	// Pauses hold a type under all its names, and a topic where the catalogue says so.
 	exec(`INSERT INTO outbox_event_types (namespace, event_type, aggregate_type, topic, options, digest)
 		VALUES ('*', 'order_moved', 'vendor_order', 'orders', '{"was": ["order_state_changed"]}', 'x'),
 		       ('other', 'order_state_changed', 'vendor_order', 'elsewhere', '{}', 'x')`)
 	for _, pause := range []struct{ kind, value string }{{"type", "order_moved"}, {"topic", "orders"}} {
 		exec("SELECT outbox_pause($1, $2, 3600, 'me')", pause.kind, pause.value)
-		require.Equal(t, 3, claimable(), pause.kind)
+		require.Equal(t, 6, claimable(), pause.kind)
 		exec("SELECT outbox_resume($1, $2, 'me')", pause.kind, pause.value)
 	}
+	exec("SELECT outbox_pause('type', 'order_state_changed', 3600, 'me')")
+	exec("SELECT outbox_resume('type', 'order_moved', 'me')")
+	require.Equal(t, 6, claimable(), "paused under its former name")
+	exec("SELECT outbox_resume('type', 'order_state_changed', 'me')")
+	exec("SELECT outbox_pause('topic', 'order_moved', 3600, 'me')")
+	require.Equal(t, 7, claimable(), "a topic with the name of a type")
+	exec("SELECT outbox_resume('topic', 'order_moved', 'me')")
 }
