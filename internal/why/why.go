@@ -2,6 +2,7 @@ package why
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,16 +121,7 @@ func (f facts) absent(r *Result) {
 		r.do("outboxctl dlq export %s > event.jsonl   # edit, then: outboxctl emit --stdin < event.jsonl", last.ID)
 		return
 	}
-	// What a consumer forgot may be another database's event.
-	audit := slices.DeleteFunc(slices.Clone(f.Audit), func(a dlq.AuditRow) bool {
-		return a.Action == idem.ActionForget || a.Action == idem.ActionForgetUndone
-	})
-	if len(audit) > 0 {
-		last := audit[len(audit)-1]
-		r.State = CleanedUp
-		r.say("Event %s is no longer in the outbox, but it was: %s %s by %s. Events are removed only after they were published, so the broker has it, and the row was cleaned up since.",
-			f.EventID, dlq.ActionWord(last), f.when(last.At), last.Actor)
-		r.do("outboxctl audit --event %s", f.EventID)
+	if f.sayRemoved(r) {
 		return
 	}
 	r.State = NotFound
@@ -148,6 +140,76 @@ func (f facts) absent(r *Result) {
 	r.say("Otherwise the transaction that emitted it was rolled back or is still open, or it was emitted to another database.")
 	r.do("outboxctl config view   # which database is this?")
 	r.do("outboxctl consumer show %s   # has a consumer seen it?", f.EventID)
+}
+
+// sayRemoved tells of an event of which only what operators did is left, and reports whether there is such.
+func (f facts) sayRemoved(r *Result) bool {
+	// What a consumer forgot may be another database's event.
+	audit := slices.DeleteFunc(slices.Clone(f.Audit), func(a dlq.AuditRow) bool {
+		return a.Action == idem.ActionForget || a.Action == idem.ActionForgetUndone
+	})
+	if len(audit) == 0 {
+		return false
+	}
+	last := audit[len(audit)-1]
+	r.State = CleanedUp
+	r.say("Event %s is no longer in the outbox, but it was: %s %s by %s.", f.EventID, dlq.ActionWord(last), f.when(last.At), last.Actor)
+	r.do("outboxctl audit --event %s", f.EventID)
+	switch end, correction := f.ending(audit); {
+	case correction != "":
+		r.say("It was not published: it was corrected, replaced by event %s, and cleaned up since.", correction)
+		r.do("outboxctl why %s", correction)
+	case end == endDiscarded:
+		r.say("It was not published after it was discarded, and cleaned up since.")
+		if by := f.lastAct(dlq.Republish); by != "" {
+			r.say("It had been published before it was sent to be published again%s.", by)
+		}
+	case end == endUnsure:
+		r.say("It was published, or discarded with that, and cleaned up since.")
+	default:
+		r.say("What is neither published nor discarded stays, so the broker has it, and the row was cleaned up since.")
+	}
+	return true
+}
+
+// How an event ended that cleanup removed with its dead letters.
+type ending int
+
+const (
+	endPublished ending = iota
+	endDiscarded
+	// endUnsure: one run erased events that waited, which discards them, and others.
+	endUnsure
+)
+
+// ending is how the event ended by what operators did to it last, and the event that replaced it where it was corrected.
+func (f facts) ending(audit []dlq.AuditRow) (end ending, correction string) {
+	for _, a := range slices.Backward(audit) {
+		var detail struct {
+			Discarded   int64  `json:"discarded"`
+			CorrectedBy string `json:"correctedBy"`
+		}
+		_ = json.Unmarshal(a.Detail, &detail) // written by the database
+		switch dlq.Action(a.Action) {
+		case dlq.Discard:
+			return endDiscarded, ""
+		case dlq.Edit:
+			if detail.CorrectedBy != f.EventID {
+				return endDiscarded, detail.CorrectedBy
+			}
+			return end, ""
+		case dlq.Erase:
+			if detail.Discarded == a.Affected {
+				return endDiscarded, ""
+			}
+			if detail.Discarded > 0 {
+				end = endUnsure
+			}
+		case dlq.Replay, dlq.Restore, dlq.Republish, dlq.Retry:
+			return end, ""
+		}
+	}
+	return end, ""
 }
 
 func (f facts) published(r *Result) {
