@@ -187,6 +187,18 @@ func (a *advices) waiting() {
 		a.do("pause --topic domain --yes")
 		return id
 	})
+	a.follow("paused", func() string { // and scheduled
+		id := a.one()
+		a.exec(`UPDATE outbox_events SET deliver_at = now() + interval '1 hour', next_attempt_at = now() + interval '1 hour' WHERE id = $1`, id)
+		a.do("pause --topic domain --yes")
+		return id
+	})
+	a.exec(`UPDATE outbox_events SET next_attempt_at = now(), deliver_at = NULL`)
+	a.follow("paused", func() string { // with its ordering key
+		id := a.behind()
+		a.do("pause --topic domain --yes")
+		return id
+	})
 	a.follow("stranded", func() string {
 		id := a.one()
 		a.stranger()
@@ -210,6 +222,12 @@ func (a *advices) waiting() {
 	a.follow("parked", func() string {
 		id := a.behind()
 		a.refused("publish --once --max-attempts 1")
+		return id
+	})
+	a.follow("parked", func() string {
+		id := a.behind()
+		a.refused("publish --once --max-attempts 1")
+		a.do("erase --yes " + a.text(`SELECT event_id::text FROM outbox_dlq WHERE state = 'open' ORDER BY failed_at DESC LIMIT 1`))
 		return id
 	})
 }
@@ -306,10 +324,15 @@ func (a *advices) settledStates() {
 	})
 }
 
-func (a *advices) letter(event string) (id string) {
+func (a *advices) letter(event string) string {
 	a.t.Helper()
-	require.NoError(a.t, a.db.Pool.QueryRow(a.t.Context(), `SELECT id::text FROM outbox_dlq WHERE event_id = $1`, event).Scan(&id))
-	return id
+	return a.text(`SELECT id::text FROM outbox_dlq WHERE event_id = $1`, event)
+}
+
+func (a *advices) text(sql string, args ...any) (text string) {
+	a.t.Helper()
+	require.NoError(a.t, a.db.Pool.QueryRow(a.t.Context(), sql, args...).Scan(&text))
+	return text
 }
 
 // lost: the topic is deleted under a running publisher, and a topic ensure that was killed has left its pause.

@@ -36,13 +36,12 @@ type facts struct {
 	MaxAttempts int
 	// Ahead counts the due events before it, up to aheadBound.
 	Ahead int64
-	// KeyAhead counts the events before it in its ordering key, up to aheadBound; Head is the first of them.
+	// KeyAhead counts the events before it in its ordering key, up to aheadBound; Head is the first of them, which has First.
 	KeyAhead int64
-	Head     *outbox.Event
+	Head     *facts
+	First    bool
 	// KeyBehind counts the living events behind a dead one in its ordering key, up to aheadBound.
 	KeyBehind int64
-	// HeadLetter is the newest dead letter of a head that is dead.
-	HeadLetter *dlq.Entry
 	// PublishersKnown: the database keeps a list of publishers.
 	PublishersKnown bool
 	Publishers      []dispatch.Peer
@@ -113,8 +112,9 @@ SELECT a.at, (a.detail #>> '{events,olderThan}')::timestamptz
  ORDER BY a.at DESC, a.id DESC
  LIMIT 1`
 
-// gather gathers what is known about the event that id means.
-func gather(ctx context.Context, o *dlq.Outbox, id string) (f facts, err error) {
+// gather gathers what is known about the event that id means. The publishers try one maxAttempts times.
+func gather(ctx context.Context, o *dlq.Outbox, id string, maxAttempts int) (f facts, err error) {
+	f.MaxAttempts = maxAttempts
 	if f.Now, err = o.Now(ctx); err != nil {
 		return f, err
 	}
@@ -202,7 +202,7 @@ func addHolders(ctx context.Context, o *dlq.Outbox, f *facts) error {
 }
 
 // addHead looks at what stands before an event in its ordering key.
-func addHead(ctx context.Context, o *dlq.Outbox, f *facts) (err error) {
+func addHead(ctx context.Context, o *dlq.Outbox, f *facts) error {
 	if f.Event.OrderingKey == nil {
 		return nil
 	}
@@ -213,12 +213,9 @@ func addHead(ctx context.Context, o *dlq.Outbox, f *facts) (err error) {
 	if head == nil {
 		return nil
 	}
-	if f.Head, err = o.Event(ctx, *head); err != nil || f.Head == nil || f.Head.DeadAt == nil {
-		return err
-	}
-	deaths, err := o.Deaths(ctx, *head)
-	if len(deaths) > 0 {
-		f.HeadLetter = &deaths[len(deaths)-1]
+	first, err := gather(ctx, o, *head, f.MaxAttempts)
+	if err == nil && first.Event != nil && first.Event.PublishedAt == nil { // else it has gone meanwhile
+		first.First, f.Head = true, &first
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func (b *bundle) keyed(n int) (ids []string) {
 func TestOperatorsSeeWhatADeadHeadHoldsBack(t *testing.T) {
 	b := setup(t)
 	ids := b.keyed(5)
-	require.Contains(t, b.why(ids[3]).Explanation, "waits its turn in the ordering key default/a, 3 ahead; the first is "+ids[0])
+	require.Contains(t, b.why(ids[3]).Explanation, "waits its turn in the ordering key default/a, 3 ahead; the first, "+ids[0]+", waits for its turn")
 	head := b.dieAgain(ids[0], "rejected_by_broker", "no")
 	second := b.dieAgain(ids[1], "max_attempts", "no")
 	b.exec("INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json) VALUES (gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}')")
@@ -40,7 +40,7 @@ func TestOperatorsSeeWhatADeadHeadHoldsBack(t *testing.T) {
 	told := b.why(ids[3])
 	require.Equal(t, why.Parked, told.State)
 	require.Contains(t, told.Explanation, "3 ahead; the first, "+ids[0]+", died")
-	require.Contains(t, told.Explanation, "(rejected_by_broker)")
+	require.Contains(t, told.Explanation, "for the reason rejected_by_broker: no.")
 	require.Contains(t, told.Commands, "outboxctl dlq show "+head+" --payload pretty")
 	require.Contains(t, b.why(ids[0]).Explanation, "3 events of its ordering key default/a wait behind it.")
 
@@ -131,7 +131,7 @@ func TestOperatorsSeeWhatAScheduledHeadHoldsBack(t *testing.T) {
 	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", ids[0])
 	told := b.why(ids[2])
 	require.Equal(t, why.Waiting, told.State)
-	require.Contains(t, told.Explanation, "1 ahead; the first, "+ids[1]+", is scheduled for 2 hours from now")
+	require.Contains(t, told.Explanation, "1 ahead; the first, "+ids[1]+", is scheduled: it is published 2 hours from now")
 	require.Equal(t, why.Scheduled, b.why(ids[1]).State)
 	require.Equal(t, []string{ids[1], alone}, b.listed(outbox.StatusScheduled))
 	require.Equal(t, []string{ids[2]}, b.listed(outbox.StatusPending))

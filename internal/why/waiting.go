@@ -3,9 +3,11 @@ package why
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -19,7 +21,7 @@ func (f facts) waiting(r *Result) {
 	switch {
 	case e.LockedUntil != nil && e.LockedUntil.After(f.Now):
 		f.leased(r)
-	case f.sayParked(r):
+	case f.sayTurn(r):
 	case f.sayPaused(r):
 	case f.sayTopicDown(r):
 	case f.sayStranded(r):
@@ -30,68 +32,135 @@ func (f facts) waiting(r *Result) {
 		f.sayPublishers(r)
 	case e.NextAttemptAt.After(f.Now):
 		r.State = BackingOff
-		r.say("%s has failed %s of %s and is tried again %s.", f.subject(), words.Counted(int64(e.AttemptCount), "time"), f.maximum(), f.when(e.NextAttemptAt))
+		next := f.when(e.NextAttemptAt)
+		again := " and is tried again " + next
+		if f.expired(e.NextAttemptAt) {
+			again = ""
+		}
+		r.say("%s has failed %s of %s%s.", f.subject(), words.Counted(int64(e.AttemptCount), "time"), f.maximum(), again)
 		r.say("The last error was: %s.", inWords(textOr(e.LastError, "none")))
-		if !f.sayLastAttempt(r) {
+		if !f.sayEnd(r, e.NextAttemptAt, next) {
 			r.say("Nothing needs to be done unless the cause persists.")
 		}
-		r.do("outboxctl event retry %s --note '…'   # now, when the cause is gone", e.ID)
+		if !f.expired(f.Now) {
+			r.do("outboxctl event retry %s --note '…'   # now, when the cause is gone", e.ID)
+		}
 		f.sayPublishers(r)
 	case e.LockedUntil != nil:
 		r.State = Abandoned
 		r.say("%s was being published by %s, whose lease ran out %s without a verdict: it probably crashed. The next publisher takes it over; that counts as a failed attempt (%s of %s so far).",
 			f.subject(), f.owner(), f.when(*e.LockedUntil), words.Count(int64(e.AttemptCount)), f.maximum())
-		f.sayLastAttempt(r)
+		f.sayEnd(r, f.Now, "then")
 		f.sayPublishers(r)
 	default:
 		r.State = Waiting
-		r.say("%s waits for its turn and became due %s.", f.subject(), f.when(e.NextAttemptAt))
+		turn := " waits for its turn and"
+		if f.expired(f.Now) {
+			turn = ""
+		}
+		r.say("%s%s became due %s.", f.subject(), turn, f.when(e.NextAttemptAt))
 		if e.AttemptCount > 0 && e.LastError != nil {
 			r.say("It has failed %s of %s, the last time with: %s.", words.Counted(int64(e.AttemptCount), "time"), f.maximum(), strings.TrimRight(*e.LastError, "."))
 		}
 		f.sayAhead(r)
 		f.sayLocked(r)
 		f.sayReplayed(r)
-		f.sayLastAttempt(r)
+		f.sayEnd(r, f.Now, "when a publisher next looks at it")
 		f.sayPublishers(r)
 		r.do("outboxctl stats")
 	}
 }
 
-// sayParked explains an event that is not the first of its ordering key, and reports whether it is one.
-func (f facts) sayParked(r *Result) bool {
+// sayTurn explains an event that is not the first of its ordering key, and reports whether it is one. What holds back the
+// first holds back all.
+func (f facts) sayTurn(r *Result) bool {
 	if f.Head == nil {
 		return false
 	}
-	r.State = Waiting
 	ahead := words.Count(f.KeyAhead)
 	if f.KeyAhead >= aheadBound {
 		ahead = "more than " + words.Count(aheadBound)
 	}
-	r.say("%s waits its turn in the ordering key %s, %s ahead;", f.subject(), *f.Event.OrderingKey, ahead)
-	switch head := f.Head; {
-	case head.DeadAt != nil && f.HeadLetter != nil:
-		r.State = Parked
-		r.say("the first, %s, died %s (%s).", head.ID, f.when(*head.DeadAt), f.HeadLetter.Reason)
-		r.say("It is published after that one is replayed or corrected, or when it is discarded.")
-		r.putRight(f.HeadLetter.ID, f.HeadLetter.Reason)
-		return true
-	case head.DeadAt != nil:
-		r.State = Parked
-		r.say("the first, %s, died %s and has no dead letter.", head.ID, f.when(*head.DeadAt))
-	case head.LockedUntil != nil && head.LockedUntil.After(f.Now):
-		r.say("the first, %s, is being published right now.", head.ID)
-	case head.Status == outbox.StatusScheduled:
-		r.say("the first, %s, is scheduled for %s.", head.ID, f.when(*head.DeliverAt))
-	case head.AttemptCount > 0:
-		r.say("the first, %s, has failed %s and is tried again %s: %s.", head.ID, words.Counted(int64(head.AttemptCount), "time"),
-			f.when(head.NextAttemptAt), inWords(textOr(head.LastError, "no error")))
-	default:
-		r.say("the first is %s.", head.ID)
+	head := f.Head.explain()
+	r.say("%s waits its turn in the ordering key %s, %s ahead; %s", f.subject(), *f.Event.OrderingKey, ahead, head.Explanation)
+	r.State, r.Commands = Waiting, head.Commands
+	then := "when its turn comes"
+	switch head.State {
+	case Dead:
+		r.State, then = Parked, "after that one is replayed or corrected, or when it is discarded"
+		if f.Head.Event.ErasedAt != nil {
+			then = "when that one is discarded"
+		}
+	case Held, Paused, Stranded, NoPublisher:
+		r.State = head.State
 	}
-	f.sayPublishers(r)
-	r.do("outboxctl why %s", f.Head.ID)
+	event := "Event " + f.EventID
+	if own := f.pausesBut(f.Head.Pauses); len(own) > 0 {
+		if r.State != Parked {
+			r.State = Held
+		}
+		f.sayPauses(r, event, own)
+	}
+	f.sayFate(r, event, then, nil)
 	return true
+}
+
+// expiry is from when on the event is not published any more; zero: it always is.
+func (f facts) expiry() (at time.Time) {
+	if f.Policy.ExpiresAfter == 0 {
+		return at
+	}
+	if from := f.Event.DeliverAt; from != nil {
+		return from.Add(f.Policy.ExpiresAfter)
+	}
+	return f.Event.CreatedAt.Add(f.Policy.ExpiresAfter)
+}
+
+// expired reports whether a publisher that looks at the event then lets it die.
+func (f facts) expired(then time.Time) bool {
+	at := f.expiry()
+	return !at.IsZero() && !then.Before(at)
+}
+
+// sayEnd foresees that the event dies when it is looked at next, and reports whether it does.
+func (f facts) sayEnd(r *Result, next time.Time, when string) bool {
+	if f.sayLastAttempt(r) {
+		return true
+	}
+	if !f.expired(next) {
+		return false
+	}
+	f.sayExpires(r, "It", when)
+	return true
+}
+
+func (f facts) sayExpires(r *Result, event, when string) {
+	r.say("%s was to be published within %s, which its type allows: it dies with the reason expired %s, and can be replayed then.",
+		event, wire.SpanText(f.Policy.ExpiresAfter), when)
+}
+
+// sayFate tells what becomes of the event when that ends which holds it back, at the time end where that is known.
+func (f facts) sayFate(r *Result, event, when string, end *time.Time) {
+	e, expiry := f.Event, f.expiry()
+	next := f.when(e.NextAttemptAt)
+	switch {
+	case e.Status == outbox.StatusScheduled:
+		r.say("%s is scheduled for %s.", event, next)
+		event, when = "It", when+", and not before its time"
+		r.do("outboxctl event retry %s --note '…'   # at once then", e.ID)
+	case e.NextAttemptAt.After(f.Now) && e.AttemptCount > 0 && !f.expired(f.Now):
+		r.say("%s has failed %s of %s and is not tried again before %s.", event, words.Counted(int64(e.AttemptCount), "time"), f.maximum(), next)
+		event, when = "It", when+", and not before that"
+		r.do("outboxctl event retry %s --note '…'   # at once then", e.ID)
+	}
+	switch {
+	case f.expired(f.Now):
+		f.sayExpires(r, event, when)
+	case expiry.IsZero(), end != nil && !f.expired(*end):
+		r.say("%s keeps its attempts and is published %s.", event, when)
+	default:
+		r.say("%s keeps its attempts and is published %s, if that is before %s: after that it dies with the reason expired.", event, when, f.when(expiry))
+	}
 }
 
 // sayLastAttempt foresees the death of an event that has used up its attempts: the maximum was lowered, or its
@@ -147,24 +216,54 @@ func (f facts) leased(r *Result) {
 	r.do("outboxctl why %s   # again in a moment", f.EventID)
 }
 
-// sayPaused explains an operator's pause and reports whether one holds the event back.
+// sayPaused explains operators' pauses and reports whether one holds the event back.
 func (f facts) sayPaused(r *Result) bool {
 	if len(f.Pauses) == 0 {
 		return false
 	}
-	p := f.Pauses[0]
+	end := f.sayPauses(r, f.subject(), f.Pauses)
+	when := "when the pause ends"
+	switch n := len(f.Pauses); {
+	case n == 2:
+		when = "when both end"
+	case n > 2:
+		when = "when all of them end"
+	}
 	r.State = Held
-	r.say("%s waits because %s paused the %s %s %s", f.subject(), p.Actor, p.Kind, p.Value, f.when(p.At))
-	if p.Note != "" {
-		r.say("(%s)", p.Note)
+	if end != nil && f.Event.Status == outbox.StatusScheduled && end.Before(*f.Event.DeliverAt) {
+		r.State = Scheduled
 	}
-	r.say("%s. It keeps its attempts and is published when the pause ends.", outbox.PauseEnds(f.Now, p.Until))
-	if p.Note == outbox.HoldNote { // lifted by hand it would lose what is published before the subscriptions exist
-		r.do("outboxctl topic ensure")
-	} else {
-		r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))
-	}
+	f.sayFate(r, "It", when, end)
 	return true
+}
+
+// sayPauses names pauses and what ends them, and returns when they have ended by themselves, if they do.
+func (f facts) sayPauses(r *Result, event string, pauses []outbox.Pause) *time.Time {
+	end, because := pauses[0].Until, event+" waits because"
+	for _, p := range pauses {
+		r.say("%s %s paused the %s %s %s", because, p.Actor, p.Kind, p.Value, f.when(p.At))
+		if p.Note != "" {
+			r.say("(%s)", p.Note)
+		}
+		r.say("%s.", outbox.PauseEnds(f.Now, p.Until))
+		if p.Note == outbox.HoldNote { // lifted by hand it would lose what is published before the subscriptions exist
+			r.do("outboxctl topic ensure")
+		} else {
+			r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))
+		}
+		if p.Until == nil || end != nil && p.Until.After(*end) {
+			end = p.Until
+		}
+		because = "Besides,"
+	}
+	return end
+}
+
+// pausesBut are the pauses that hold the event back and are not among others.
+func (f facts) pausesBut(others []outbox.Pause) []outbox.Pause {
+	return slices.DeleteFunc(slices.Clone(f.Pauses), func(p outbox.Pause) bool {
+		return slices.ContainsFunc(others, func(o outbox.Pause) bool { return o.Name() == p.Name() })
+	})
 }
 
 // sayTopicDown explains a topic that is not published to and reports whether the event's is one.
@@ -186,11 +285,11 @@ func (f facts) sayTopicDown(r *Result) bool {
 	if t.Error != "" {
 		r.say("The error is: %s.", strings.TrimRight(t.Error, "."))
 	}
-	r.say("The event keeps its attempts and is published when the topic works again.")
 	r.do("outboxctl doctor")
 	if t.State == dispatch.TopicMisconfigured {
 		r.do("outboxctl topic ensure")
 	}
+	f.sayFate(r, "The event", "when the topic works again", nil)
 	return true
 }
 
@@ -209,9 +308,9 @@ func (f facts) sayStranded(r *Result) bool {
 	}
 	r.State = Stranded
 	r.say("%s waits because no running publisher takes its type: each has a catalogue without it, or another version of it that the event does not fit.", f.subject())
-	r.say("The event keeps its attempts and is published when a publisher with the recorded catalogue runs.")
 	r.do("outboxctl registry show %s --catalogue database", f.Event.EventType)
 	r.do("outboxctl publish --catalogue database")
+	f.sayFate(r, "The event", "when a publisher with the recorded catalogue runs", nil)
 	return true
 }
 

@@ -62,11 +62,10 @@ func Explain(ctx context.Context, o *dlq.Outbox, p Params) (Result, error) {
 	if id, err = o.Complete(ctx, id); err != nil {
 		return Result{}, err
 	}
-	f, err := gather(ctx, o, id)
+	f, err := gather(ctx, o, id, p.MaxAttempts)
 	if err != nil {
 		return Result{}, err
 	}
-	f.MaxAttempts = p.MaxAttempts
 	return f.explain(), nil
 }
 
@@ -102,6 +101,9 @@ func (f facts) when(t time.Time) string {
 
 func (f facts) subject() string {
 	e := f.Event
+	if f.First {
+		return fmt.Sprintf("the first, %s,", e.ID)
+	}
 	return fmt.Sprintf("The %s event %s of %s %s, emitted %s,", e.EventType, e.ID, e.AggregateType, e.AggregateID, f.when(e.CreatedAt))
 }
 
