@@ -39,7 +39,7 @@ func adviceOf(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	files, names := token.NewFileSet(), []string{}
-	for _, pattern := range []string{"../internal/why/why.go", "../internal/why/facts.go", "../internal/why/waiting.go", "../internal/doctor/*.go"} {
+	for _, pattern := range []string{"../internal/why/w*.go", "../internal/why/fa*.go", "../internal/doctor/*.go"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		names = append(names, found...)
@@ -199,12 +199,14 @@ func (a *advices) waiting() {
 		a.do("pause --topic domain --yes")
 		return id
 	})
-	a.follow("stranded", func() string {
-		id := a.one()
-		a.stranger()
-		return id
-	})
-	a.exec(`DELETE FROM outbox_publishers`)
+	for _, other := range []string{unknowing, elsewhere} {
+		a.follow("stranded", func() string {
+			id := a.one()
+			a.alive(other)
+			return id
+		})
+		a.exec(`DELETE FROM outbox_publishers`)
+	}
 	a.follow("backing_off", func() string {
 		id := a.one()
 		a.refused("publish --once")
@@ -232,11 +234,16 @@ func (a *advices) waiting() {
 	})
 }
 
-// stranger is a living publisher that does not know the type.
-func (a *advices) stranger() {
+// What living publishers tell of themselves: one does not know the type, one was told to take others.
+const (
+	unknowing = `{"topics": [], "catalogue": {"source": "file", "unknown": {"*": ["order_created"]}}}`
+	elsewhere = `{"topics": [], "takes": {"namespace": "elsewhere"}}`
+)
+
+func (a *advices) alive(state string) {
 	a.t.Helper()
-	a.exec(`INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state) VALUES (gen_random_uuid(), 'other', 1, 'x', now(), now(),
-	        '{"topics": [], "catalogue": {"source": "file", "unknown": {"*": ["order_created"]}}}')`)
+	a.exec(`INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state)
+	        VALUES (gen_random_uuid(), 'other', 1, 'x', now(), now(), $1::text::jsonb)`, state)
 }
 
 // behind is the second event of an ordering key.
@@ -365,10 +372,14 @@ func (a *advices) lost() {
 func (a *advices) doctor() {
 	a.one()
 	a.remedies("outboxctl publish")
-	a.stranger()
-	a.one()
-	a.remedies("outboxctl publish --catalogue database")
-	a.exec(`DELETE FROM outbox_publishers`)
+	for state, remedy := range map[string]string{
+		unknowing: "outboxctl publish --catalogue database", elsewhere: "outboxctl publish --namespace default",
+	} {
+		a.alive(state)
+		a.one()
+		a.remedies(remedy)
+		a.exec(`DELETE FROM outbox_publishers`)
+	}
 	a.deleteTopic()
 	a.remedies("outboxctl topic ensure")
 	db := a.db

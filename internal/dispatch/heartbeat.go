@@ -82,6 +82,18 @@ func (c *CatalogueReport) Leaves(namespace, eventType string) bool {
 	return c != nil && (c.Unknown.Has(namespace, eventType) || c.StoodDown.Has(namespace, eventType))
 }
 
+// Left lists the event types that the publisher leaves to others in some namespace.
+func (c *CatalogueReport) Left() (types []string) {
+	if c != nil {
+		for _, list := range []TypesIn{c.Unknown, c.StoodDown} {
+			for _, names := range list {
+				types = append(types, names...)
+			}
+		}
+	}
+	return types
+}
+
 // State is what this dispatcher reports of itself.
 func (d *Dispatcher) State() PublisherState {
 	rows, bytes := d.InFlight()

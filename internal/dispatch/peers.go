@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -40,23 +41,10 @@ type Peer struct {
 
 // Takes is what the publisher takes, in words.
 func (p Peer) Takes() string {
-	var parts []string
-	if p.Namespace != "" {
-		parts = append(parts, "namespace "+p.Namespace)
-	}
-	if p.TenantID != "" {
-		parts = append(parts, "tenant "+p.TenantID)
-	}
-	if len(p.EventTypes) > 0 {
-		parts = append(parts, strings.Join(p.EventTypes, ", "))
-	}
-	switch {
-	case len(parts) > 0:
-		return strings.Join(parts, "; ")
-	case p.LastSeenAt == nil:
+	if p.LastSeenAt == nil {
 		return ""
 	}
-	return "everything"
+	return cmp.Or(p.State.Takes.String(), "everything")
 }
 
 const selectPeers = `
@@ -97,4 +85,34 @@ func Holders(ctx context.Context, db outbox.Querier) ([]Peer, error) {
 func Peers(ctx context.Context, db outbox.Querier) ([]Peer, error) {
 	found, err := Holders(ctx, db)
 	return slices.DeleteFunc(found, func(p Peer) bool { return p.LastSeenAt == nil }), err
+}
+
+// Stranded reports whether none of the publishers that are alive takes an event, and whether one of them would that was
+// told to take something else. names are those of the catalogue.
+func Stranded(live []Peer, names outbox.Names, namespace, eventType, tenant string) (stranded, told bool) {
+	for _, p := range live {
+		knows := !p.State.Catalogue.Leaves(namespace, eventType)
+		if t := p.State.Takes; knows && (t.Namespace == "" || t.Namespace == namespace) &&
+			(t.TenantID == "" || strings.EqualFold(t.TenantID, tenant)) &&
+			(len(t.EventTypes) == 0 || names.Called(t.EventTypes...).Has(namespace, eventType)) {
+			return false, false
+		}
+		told = told || knows
+	}
+	return len(live) > 0, told
+}
+
+// String is what a publisher takes in words; empty: everything.
+func (t Takes) String() string {
+	var parts []string
+	if t.Namespace != "" {
+		parts = append(parts, "namespace "+t.Namespace)
+	}
+	if t.TenantID != "" {
+		parts = append(parts, "tenant "+t.TenantID)
+	}
+	if len(t.EventTypes) > 0 {
+		parts = append(parts, strings.Join(t.EventTypes, ", "))
+	}
+	return strings.Join(parts, "; ")
 }

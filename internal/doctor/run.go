@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -180,7 +181,11 @@ func (p Params) publisherCheck(pool *pgread.DB) Check {
 		}
 		var found []Finding
 		for _, s := range report.Stranded {
-			found = append(found, warn("outboxctl publish --catalogue database", "%s", s)...)
+			remedy := "outboxctl publish --catalogue database"
+			if s.Told {
+				remedy = fmt.Sprintf("outboxctl publish --namespace %s", safetext.QuoteWord(s.Namespace))
+			}
+			found = append(found, warn(remedy, "%s", s)...)
 		}
 		found = append(found, topicFindings(report)...)
 		switch {

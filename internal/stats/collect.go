@@ -74,7 +74,7 @@ func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Repo
 	if err := deadLetters(ctx, tx, r); err != nil {
 		return err
 	}
-	if err := publishers(ctx, tx, r); err != nil {
+	if err := publishers(ctx, tx, catalogue.Names(), r); err != nil {
 		return err
 	}
 	if r.Pauses, err = outbox.HeldPauses(ctx, tx, catalogue.Names()); err != nil {

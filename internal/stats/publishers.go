@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,18 +41,16 @@ func orZero(t *time.Time) time.Time {
 	return *t
 }
 
-func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
+func publishers(ctx context.Context, tx pgx.Tx, names outbox.Names, r *Report) error {
 	peers, err := Publishers(ctx, tx)
 	if err != nil {
 		return err
 	}
-	var left dispatch.TypesIn // by every publisher so far
 	for _, p := range peers {
 		if !p.Alive {
 			r.Gone = append(r.Gone, p)
 			continue
 		}
-		left = leftByAll(left, p.State.Catalogue, len(r.Publishers) == 0)
 		r.Publishers = append(r.Publishers, p)
 		for _, t := range p.State.Topics {
 			if t.State != dispatch.TopicHealthy {
@@ -61,34 +60,52 @@ func publishers(ctx context.Context, tx pgx.Tx, r *Report) error {
 			}
 		}
 	}
-	if len(left) == 0 {
+	return stranded(ctx, tx, names, r)
+}
+
+// stranded counts what waits that none of the publishers that are alive takes.
+func stranded(ctx context.Context, tx pgx.Tx, names outbox.Names, r *Report) error {
+	var left []string // by all that were told to take everything; nil: there is none
+	tenants := []string{}
+	for _, p := range r.Publishers {
+		if t := p.State.Takes; t.String() != "" {
+			tenants = append(tenants, strings.ToLower(t.TenantID))
+			continue
+		}
+		types := p.State.Catalogue.Left()
+		if left != nil {
+			types = slices.DeleteFunc(types, func(t string) bool { return !slices.Contains(left, t) })
+		}
+		left = append([]string{}, types...)
+	}
+	if len(r.Publishers) == 0 || left != nil && len(left) == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, strandedQuery, outbox.ByNamespace(left).Texts())
+	rows, err := tx.Query(ctx, waitingOfTypes, tenants, left)
 	if err != nil {
 		return err
 	}
-	r.Stranded, err = pgx.CollectRows(rows, pgx.RowToStructByPos[StrandedType])
+	var s StrandedType
+	var tenant string
+	_, err = pgx.ForEachRow(rows, []any{&s.Namespace, &s.EventType, &tenant, &s.Events, &s.OldestAt}, func() error {
+		var none bool
+		if none, s.Told = dispatch.Stranded(r.Publishers, names, s.Namespace, s.EventType, tenant); none {
+			r.addStranded(s)
+		}
+		return nil
+	})
 	return err
 }
 
-// leftByAll keeps the event types that one more publisher leaves to others, too.
-func leftByAll(left dispatch.TypesIn, c *dispatch.CatalogueReport, first bool) dispatch.TypesIn {
-	both := dispatch.TypesIn{}
-	add := func(of dispatch.TypesIn, with func(namespace, eventType string) bool) {
-		for namespace, types := range of {
-			for _, eventType := range types {
-				if with(namespace, eventType) && !both.Has(namespace, eventType) {
-					both[namespace] = append(both[namespace], eventType)
-				}
-			}
+// addStranded adds what waits of a type, whose tenants follow each other.
+func (r *Report) addStranded(s StrandedType) {
+	if n := len(r.Stranded); n > 0 && r.Stranded[n-1].Namespace == s.Namespace && r.Stranded[n-1].EventType == s.EventType {
+		last := r.Stranded[n-1]
+		s.Events, s.Told = s.Events+last.Events, s.Told || last.Told
+		if last.OldestAt.Before(s.OldestAt) {
+			s.OldestAt = last.OldestAt
 		}
+		r.Stranded = r.Stranded[:n-1]
 	}
-	add(left, c.Leaves)
-	if c != nil {
-		others := func(namespace, eventType string) bool { return first || left.Has(namespace, eventType) }
-		add(c.Unknown, others)
-		add(c.StoodDown, others)
-	}
-	return both
+	r.Stranded = append(r.Stranded, s)
 }

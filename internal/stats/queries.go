@@ -112,10 +112,10 @@ rest AS (
 SELECT tenant, n::bigint FROM named UNION ALL SELECT '', n::bigint FROM rest WHERE n <> 0`
 )
 
-// strandedQuery counts what waits of few types. It walks the claim index, which is what waits.
-const strandedQuery = `
-SELECT namespace, event_type::text, count(*), min(created_at)
+// waitingOfTypes counts what waits of the types $2, NULL for all: apart for each tenant of $1, which publishers have for themselves.
+// It walks the claim index, which is what waits.
+const waitingOfTypes = `
+SELECT namespace, event_type::text, CASE WHEN tenant_id::text = ANY ($1::text[]) THEN tenant_id::text ELSE '' END, count(*), min(created_at)
   FROM outbox_events
- WHERE published_at IS NULL AND dead_at IS NULL
-   AND (event_type::text = ANY ($1::text[]) OR namespace || ' ' || event_type::text = ANY ($1::text[]))
- GROUP BY 1, 2 ORDER BY 1, 2`
+ WHERE published_at IS NULL AND dead_at IS NULL AND ($2::text[] IS NULL OR event_type::text = ANY ($2::text[]))
+ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`

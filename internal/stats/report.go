@@ -109,12 +109,14 @@ func (t TopicState) OutageSeconds(at time.Time) float64 {
 	return max(at.Sub(t.Since).Seconds(), 1)
 }
 
-// StrandedType is an event type that every live publisher leaves to others.
+// StrandedType is an event type of which events wait that every live publisher leaves to others.
 type StrandedType struct {
 	Namespace string    `json:"namespace"`
 	EventType string    `json:"eventType"`
 	Events    int64     `json:"events"`
 	OldestAt  time.Time `json:"oldestAt"`
+	// Told: a publisher that knows the type was told to take something else.
+	Told bool `json:"-"`
 }
 
 // Name names the type for people, with its namespace unless that is the usual one.

@@ -1,6 +1,8 @@
 package why_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,15 +13,16 @@ import (
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/why"
 )
 
 // expiring makes the outbox one in which order_canceled is of no use an hour after it was emitted.
 func (b *bundle) expiring() {
 	b.t.Helper()
-	types, err := catalogue.Build(catalogue.Document{Name: "orders", Namespace: "*", Topics: map[string]string{"domain": "domain"}, Types: []catalogue.Type{
-		{Name: "order_canceled", Topic: "domain", Aggregate: "vendor_order", Schema: catalogue.Any, Policy: wire.Policy{ExpiresAfter: time.Hour}},
-	}})
+	types, err := catalogue.Build(catalogue.Document{Name: "orders", Namespace: "*", Topics: map[string]string{"domain": "domain"}, Types: []catalogue.Type{{
+		Name: "order_canceled", Topic: "domain", Aggregate: "vendor_order", Schema: catalogue.Any, Policy: wire.Policy{ExpiresAfter: time.Hour},
+	}}})
 	require.NoError(b.t, err)
 	b.outbox.Registry = &registry.Registry{Catalogue: types, Source: "program"}
 }
@@ -158,7 +161,64 @@ func TestAPausedEventKeepsItsTime(t *testing.T) {
 	b.pause(outbox.PauseTopic, "domain", 3*time.Hour)
 	b.tells(event, why.Held, "It is scheduled for 2 hours from now", "when the pause ends")
 	b.emitted(event, "1 hour", false, "2 hours 1 minute")
-	b.exec("UPDATE outbox_events SET attempt_count = 3, last_error = 'no'")
+	b.exec("UPDATE outbox_events SET attempt_count = 10, last_error = 'no'")
+	b.tells(event, why.Held, "It has no attempts left", "!is published", "!event retry")
+	b.exec("UPDATE outbox_events SET attempt_count = 3")
 	b.pause(outbox.PauseTopic, "domain", time.Hour)
 	b.tells(event, why.Held, "It has failed 3 times of 10 and is not tried again before 2 hours from now", "outboxctl event retry "+event)
+}
+
+// Publishers that were told to take something else take it as little as those that do not know its type.
+func TestWhyKnowsWhatPublishersWereToldToTake(t *testing.T) {
+	b := setup(t)
+	b.speak()
+	const tenant = "7f2c0b60-0000-4000-8000-00000000000a"
+	ours, shop, renamed := b.stored("default", "order_created"), b.stored("shop", "order_created"), b.stored("default", "order_canceled")
+	b.exec("ALTER TABLE outbox_events DISABLE TRIGGER USER")
+	b.exec("UPDATE outbox_events SET tenant_id = $1::text::uuid WHERE id = $2::text::uuid", tenant, ours)
+	told := func(takes string) {
+		b.exec("DELETE FROM outbox_publishers")
+		b.publisher(`{"takes": {"namespace": "elsewhere"}}`, "2 hours")
+		b.publisher(`{"takes": `+takes+`}`, "1 second")
+	}
+	check := func(takes string, taken ...string) {
+		t.Helper()
+		told(takes)
+		for _, id := range []string{ours, shop, renamed} {
+			state := why.Stranded
+			if slices.Contains(taken, id) {
+				state = why.Waiting
+			}
+			b.tells(id, state)
+		}
+	}
+	check(`{}`, ours, shop, renamed)
+	check(`{"namespace": "default"}`, ours, renamed)
+	b.tells(shop, why.Stranded, "waits because no running publisher takes it: worker-7 (process 4242) takes namespace default.", "!catalogue",
+		"is published when a publisher runs that takes it", "outboxctl publish --namespace shop")
+	check(`{"eventTypes": ["order_expired"]}`, renamed)
+	check(`{"tenantId": "`+strings.ToUpper(tenant)+`"}`, ours)
+	b.tells(shop, why.Stranded, "takes tenant")
+	check(`{"namespace": "shop", "eventTypes": ["order_created"]}`, shop)
+
+	// What operators see of the whole says the same.
+	told(`{"tenantId": "` + tenant + `"}`)
+	stranded := func() (all []string) {
+		r, err := stats.Collect(b.ctx, b.outbox.DB, b.outbox.Registry, stats.Params{MaxAttempts: 10})
+		require.NoError(t, err)
+		for _, s := range r.Stranded {
+			all = append(all, s.String())
+		}
+		return all
+	}
+	require.Equal(t, []string{"no publisher takes order_canceled, and 1 event of it wait",
+		"no publisher takes order_created of namespace shop, and 1 event of it wait"}, stranded())
+	b.stored("default", "order_created")
+	require.Len(t, stranded(), 3, "of another tenant")
+	b.publisher(`{"catalogue": {"unknown": {"*": ["order_created"]}}}`, "1 second")
+	b.tells(shop, why.Stranded, "worker-7 (process 4242) does not know its type as it is recorded", "outboxctl publish --namespace shop")
+	b.tells(renamed, why.Waiting)
+	require.Len(t, stranded(), 2)
+	b.publisher("{}", "1 second")
+	require.Empty(t, stranded())
 }

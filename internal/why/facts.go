@@ -45,6 +45,8 @@ type facts struct {
 	// PublishersKnown: the database keeps a list of publishers.
 	PublishersKnown bool
 	Publishers      []dispatch.Peer
+	// Names are those of the catalogue.
+	Names outbox.Names
 	// LeasedAt is since when the event is leased; Lockers are the sessions that have locked its row otherwise.
 	LeasedAt *time.Time
 	Lockers  []locker
@@ -140,7 +142,7 @@ func gather(ctx context.Context, o *dlq.Outbox, id string, maxAttempts int) (f f
 		err = o.DB.QueryRow(ctx, countBehindInKey, *f.Event.OrderingKey, f.Event.Seq, aheadBound).Scan(&f.KeyBehind)
 	case f.Event.PublishedAt == nil && f.Event.DeadAt == nil:
 		t, _ := o.Registry.Find(f.Event.Namespace, f.Event.EventType)
-		f.Topic, f.Policy = t.Topic, t.Policy
+		f.Topic, f.Policy, f.Names = t.Topic, t.Policy, o.Registry.Names()
 		if err = addQueue(ctx, o, &f); err == nil {
 			err = addHead(ctx, o, &f)
 		}
@@ -170,9 +172,8 @@ func addAbsence(ctx context.Context, o *dlq.Outbox, f *facts) error {
 // addPauses looks for what operators have paused.
 func addPauses(ctx context.Context, o *dlq.Outbox, f *facts) error {
 	pauses, err := outbox.Pauses(ctx, o.DB)
-	names := o.Registry.Names()
 	for _, p := range pauses {
-		if p.Holds(names, f.Event) {
+		if p.Holds(f.Names, f.Event) {
 			f.Pauses = append(f.Pauses, p)
 		}
 	}

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
+
+// takersShown is how many publishers are named that do not take an event.
+const takersShown = 5
 
 // waiting explains an event that is neither published nor dead.
 func (f facts) waiting(r *Result) {
@@ -23,8 +25,8 @@ func (f facts) waiting(r *Result) {
 		f.leased(r)
 	case f.sayTurn(r):
 	case f.sayPaused(r):
-	case f.sayTopicDown(r):
 	case f.sayStranded(r):
+	case f.sayTopicDown(r):
 	case e.Status == outbox.StatusScheduled:
 		r.State = Scheduled
 		r.say("%s is scheduled: it is published %s, and not before.", f.subject(), f.when(*e.DeliverAt))
@@ -102,78 +104,6 @@ func (f facts) sayTurn(r *Result) bool {
 		f.sayPauses(r, event, own)
 	}
 	f.sayFate(r, event, then, nil)
-	return true
-}
-
-// expiry is from when on the event is not published any more; zero: it always is.
-func (f facts) expiry() (at time.Time) {
-	if f.Policy.ExpiresAfter == 0 {
-		return at
-	}
-	if from := f.Event.DeliverAt; from != nil {
-		return from.Add(f.Policy.ExpiresAfter)
-	}
-	return f.Event.CreatedAt.Add(f.Policy.ExpiresAfter)
-}
-
-// expired reports whether a publisher that looks at the event then lets it die.
-func (f facts) expired(then time.Time) bool {
-	at := f.expiry()
-	return !at.IsZero() && !then.Before(at)
-}
-
-// sayEnd foresees that the event dies when it is looked at next, and reports whether it does.
-func (f facts) sayEnd(r *Result, next time.Time, when string) bool {
-	if f.sayLastAttempt(r) {
-		return true
-	}
-	if !f.expired(next) {
-		return false
-	}
-	f.sayExpires(r, "It", when)
-	return true
-}
-
-func (f facts) sayExpires(r *Result, event, when string) {
-	r.say("%s was to be published within %s, which its type allows: it dies with the reason expired %s, and can be replayed then.",
-		event, wire.SpanText(f.Policy.ExpiresAfter), when)
-}
-
-// sayFate tells what becomes of the event when that ends which holds it back, at the time end where that is known.
-func (f facts) sayFate(r *Result, event, when string, end *time.Time) {
-	e, expiry := f.Event, f.expiry()
-	next := f.when(e.NextAttemptAt)
-	switch {
-	case e.Status == outbox.StatusScheduled:
-		r.say("%s is scheduled for %s.", event, next)
-		event, when = "It", when+", and not before its time"
-		r.do("outboxctl event retry %s --note '…'   # at once then", e.ID)
-	case e.NextAttemptAt.After(f.Now) && e.AttemptCount > 0 && !f.expired(f.Now):
-		r.say("%s has failed %s of %s and is not tried again before %s.", event, words.Counted(int64(e.AttemptCount), "time"), f.maximum(), next)
-		event, when = "It", when+", and not before that"
-		r.do("outboxctl event retry %s --note '…'   # at once then", e.ID)
-	}
-	switch {
-	case f.expired(f.Now):
-		f.sayExpires(r, event, when)
-	case expiry.IsZero(), end != nil && !f.expired(*end):
-		r.say("%s keeps its attempts and is published %s.", event, when)
-	default:
-		r.say("%s keeps its attempts and is published %s, if that is before %s: after that it dies with the reason expired.", event, when, f.when(expiry))
-	}
-}
-
-// sayLastAttempt foresees the death of an event that has used up its attempts: the maximum was lowered, or its
-// publishers ended without a verdict. A lease that has run out is charged with the next claim.
-func (f facts) sayLastAttempt(r *Result) bool {
-	used := f.Event.AttemptCount
-	if f.Event.LockedUntil != nil {
-		used++
-	}
-	if used < f.limit() {
-		return false
-	}
-	r.say("It has no attempts left and dies at its next claim, unless publish.max_attempts is raised before.")
 	return true
 }
 
@@ -293,25 +223,42 @@ func (f facts) sayTopicDown(r *Result) bool {
 	return true
 }
 
-// sayStranded explains a type that every live publisher leaves to others and reports whether the event's is one.
+// sayStranded explains that every live publisher leaves the event to others and reports whether they do.
 func (f facts) sayStranded(r *Result) bool {
-	if f.alive() == 0 {
+	e, live := f.Event, f.live()
+	stranded, told := dispatch.Stranded(live, f.Names, e.Namespace, e.EventType, textOr(e.TenantID, ""))
+	if !stranded {
 		return false
 	}
-	for _, p := range f.Publishers {
-		if !p.Alive {
-			continue
-		}
-		if !p.State.Catalogue.Leaves(f.Event.Namespace, f.Event.EventType) {
-			return false
-		}
-	}
 	r.State = Stranded
+	if told {
+		r.say("%s waits because no running publisher takes it: %s.", f.subject(), f.takers(live))
+		r.do("outboxctl publish --namespace %s", safetext.QuoteWord(e.Namespace))
+		f.sayFate(r, "The event", "when a publisher runs that takes it", nil)
+		return true
+	}
 	r.say("%s waits because no running publisher takes its type: each has a catalogue without it, or another version of it that the event does not fit.", f.subject())
 	r.do("outboxctl registry show %s --catalogue database", f.Event.EventType)
 	r.do("outboxctl publish --catalogue database")
 	f.sayFate(r, "The event", "when a publisher with the recorded catalogue runs", nil)
 	return true
+}
+
+// takers says what publishers take, of which none takes the event.
+func (f facts) takers(live []dispatch.Peer) string {
+	var all []string
+	for i, p := range live {
+		if i == takersShown {
+			all = append(all, fmt.Sprintf("%d more take other things", len(live)-i))
+			break
+		}
+		takes := "takes " + p.State.Takes.String()
+		if p.State.Catalogue.Leaves(f.Event.Namespace, f.Event.EventType) {
+			takes = "does not know its type as it is recorded"
+		}
+		all = append(all, fmt.Sprintf("%s (process %d) %s", p.Host, p.PID, takes))
+	}
+	return strings.Join(all, ", ")
 }
 
 // sayReplayed mentions how a dead or published event came to wait again.
@@ -325,7 +272,7 @@ func (f facts) sayReplayed(r *Result) {
 
 // sayPublishers mentions that there is no publisher.
 func (f facts) sayPublishers(r *Result) {
-	if !f.PublishersKnown || f.alive() > 0 {
+	if !f.PublishersKnown || len(f.live()) > 0 {
 		return
 	}
 	if r.State == Waiting {
@@ -366,9 +313,9 @@ func (f facts) limit() int {
 
 // paused finds a live publisher that does not publish to the event's topic.
 func (f facts) paused() (dispatch.Peer, dispatch.TopicReport, bool) {
-	for _, p := range f.Publishers {
+	for _, p := range f.live() {
 		for _, t := range p.State.Topics {
-			if p.Alive && t.Topic == f.Topic && t.State != dispatch.TopicHealthy {
+			if t.Topic == f.Topic && t.State != dispatch.TopicHealthy {
 				return p, t, true
 			}
 		}
@@ -376,11 +323,6 @@ func (f facts) paused() (dispatch.Peer, dispatch.TopicReport, bool) {
 	return dispatch.Peer{}, dispatch.TopicReport{}, false
 }
 
-func (f facts) alive() (n int) {
-	for _, p := range f.Publishers {
-		if p.Alive {
-			n++
-		}
-	}
-	return n
+func (f facts) live() []dispatch.Peer {
+	return slices.DeleteFunc(slices.Clone(f.Publishers), func(p dispatch.Peer) bool { return !p.Alive })
 }
