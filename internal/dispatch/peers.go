@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
@@ -58,13 +55,9 @@ SELECT coalesce(p.id, l.owner)::text AS id, coalesce(p.host, '') AS host, coales
 
 // Holders reads the heartbeats, the newest first, and behind them who holds leases without one.
 func Holders(ctx context.Context, db outbox.Querier) ([]Peer, error) {
-	rows, err := db.Query(ctx, selectPeers, outbox.AliveFor)
+	found, err := outbox.Rows[Peer](ctx, db, "read publishers", selectPeers, outbox.AliveFor)
 	if err != nil {
-		return nil, fmt.Errorf("read publishers: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Peer])
-	if err != nil {
-		return nil, fmt.Errorf("read publishers: %w", err)
+		return nil, err
 	}
 	for i := range found {
 		p := &found[i]

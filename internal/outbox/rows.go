@@ -27,11 +27,20 @@ var ErrNotFound = errors.New("not found")
 // Rows reads all rows of a query by the names of their columns; what is done with it stands before an error. Fields that
 // have no column stay empty.
 func Rows[T any](ctx context.Context, db Querier, what, sql string, args ...any) ([]T, error) {
+	return collect(ctx, db, pgx.RowToStructByNameLax[T], what, sql, args...)
+}
+
+// Column reads all values of a query that has one column.
+func Column[T any](ctx context.Context, db Querier, what, sql string, args ...any) ([]T, error) {
+	return collect(ctx, db, pgx.RowTo[T], what, sql, args...)
+}
+
+func collect[T any](ctx context.Context, db Querier, to pgx.RowToFunc[T], what, sql string, args ...any) ([]T, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[T])
+	found, err := pgx.CollectRows(rows, to)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -77,14 +86,7 @@ func (o *Outbox) Parked(ctx context.Context, events []Event) (parked []string, e
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := o.DB.Query(ctx, selectParked, ids)
-	if err == nil {
-		parked, err = pgx.CollectRows(rows, pgx.RowTo[string])
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find parked events: %w", err)
-	}
-	return parked, nil
+	return Column[string](ctx, o.DB, "find parked events", selectParked, ids)
 }
 
 // Overtaken counts those of the events of whose aggregate a later event is published already.

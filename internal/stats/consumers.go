@@ -2,10 +2,9 @@ package stats
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Consumer is one consumer with all its workers.
@@ -38,20 +37,12 @@ WITH w AS (
            count(*) FILTER (WHERE state = 'gave_up') AS gave_up, min(first_at) AS since
       FROM outbox_consumer_failures GROUP BY consumer
 )
-SELECT coalesce(w.consumer, f.consumer), coalesce(w.subscription, f.subscription, ''), coalesce(w.workers, 0), coalesce(w.rate, 0), w.lag,
-       coalesce(f.failing, 0), coalesce(f.gave_up, 0), f.since, w.seen
+SELECT coalesce(w.consumer, f.consumer) AS consumer, coalesce(w.subscription, f.subscription, '') AS subscription, coalesce(w.workers, 0) AS workers,
+       coalesce(w.rate, 0) AS rate, w.lag AS lag_seconds, coalesce(f.failing, 0) AS failing, coalesce(f.gave_up, 0) AS gave_up,
+       f.since AS failing_since, w.seen AS last_seen_at
   FROM w FULL JOIN f ON f.consumer = w.consumer ORDER BY 1`
 
 // Consumers lists the consumers that the database knows.
-func Consumers(ctx context.Context, db interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}) ([]Consumer, error) {
-	rows, err := db.Query(ctx, selectConsumers)
-	if err != nil {
-		return nil, fmt.Errorf("list consumers: %w", err)
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Consumer, err error) {
-		err = row.Scan(&c.Consumer, &c.Subscription, &c.Workers, &c.Rate, &c.LagSeconds, &c.Failing, &c.GaveUp, &c.FailingSince, &c.LastSeenAt)
-		return c, err
-	})
+func Consumers(ctx context.Context, db outbox.Querier) ([]Consumer, error) {
+	return outbox.Rows[Consumer](ctx, db, "list consumers", selectConsumers)
 }
