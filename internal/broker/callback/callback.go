@@ -11,6 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/forward"
 )
 
 // CodeMissing is the code of a topic that has nowhere to go.
@@ -25,6 +26,15 @@ type Base struct {
 	Limits wire.Limits
 }
 
+// Event is a message as it is handed over.
+func Event(m dispatch.Message) forward.Event {
+	return forward.Event{
+		ID: m.EventID, Type: m.EventType, AggregateType: m.AggregateType, AggregateID: m.AggregateID, Namespace: m.Namespace,
+		TenantID: m.TenantID, DedupeKey: m.DedupeKey, CreatedAt: m.Attributes[wire.AttrCreatedAt], OrderingKey: m.OrderingKey,
+		Attempt: m.Attempt, Attributes: m.Attributes,
+	}
+}
+
 // Plan implements broker.Broker: a topic for each name.
 func (Base) Plan(topics, _ map[string]string) []broker.PlannedTopic {
 	return broker.Plan(topics, nil, func(physical string) broker.PlannedTopic { return broker.PlannedTopic{Name: physical} })
@@ -32,17 +42,13 @@ func (Base) Plan(topics, _ map[string]string) []broker.PlannedTopic {
 
 // List implements broker.Broker. A destination that does not answer is an answer here: each topic
 // may have its own.
-func (b Base) List(ctx context.Context, plan []broker.PlannedTopic) (topics []broker.Topic, err error) {
-	for _, t := range plan {
-		found := broker.Topic{Name: t.Name, State: broker.TopicReady, Subscriptions: []string{}}
+func (b Base) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
+	topics, _ := broker.List(plan, func(t *broker.Topic) (exists bool, err error) {
 		if err := b.Ready(ctx, t.Name); err != nil {
-			found.State, found.Error = broker.TopicRefused, err.Error()
+			t.State, t.Error = broker.TopicRefused, err.Error()
 		}
-		for _, logical := range t.Logical {
-			found.Topic = logical
-			topics = append(topics, found)
-		}
-	}
+		return true, nil
+	})
 	return topics, ctx.Err()
 }
 

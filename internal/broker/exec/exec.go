@@ -114,11 +114,7 @@ func limits() wire.Limits {
 
 // run hands one event to the command.
 func (c *Client) run(ctx context.Context, physical string, m dispatch.Message) error {
-	env := append(forward.Event{
-		ID: m.EventID, Type: m.EventType, AggregateType: m.AggregateType, AggregateID: m.AggregateID, Namespace: m.Namespace,
-		TenantID: m.TenantID, DedupeKey: m.DedupeKey, CreatedAt: m.Attributes[wire.AttrCreatedAt], OrderingKey: m.OrderingKey,
-		Attempt: m.Attempt, Attributes: m.Attributes,
-	}.Env(), "OUTBOX_TOPIC="+physical)
+	env := append(callback.Event(m).Env(), "OUTBOX_TOPIC="+physical)
 	return verdict(forward.Run(ctx, c.cfg.Command, env, m.Data, c.cfg.Output))
 }
 

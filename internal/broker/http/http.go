@@ -20,6 +20,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit/wire"
+	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/callback"
 	"github.com/outboxctl/outboxctl/internal/forward"
 )
@@ -205,11 +206,7 @@ func (c *Client) post(ctx context.Context, physical string, m dispatch.Message) 
 
 // headers are those of the event and of Standard Webhooks.
 func (c *Client) headers(m dispatch.Message, now time.Time) map[string]string {
-	headers := forward.Event{
-		ID: m.EventID, Type: m.EventType, AggregateType: m.AggregateType, AggregateID: m.AggregateID, Namespace: m.Namespace,
-		TenantID: m.TenantID, DedupeKey: m.DedupeKey, CreatedAt: m.Attributes[wire.AttrCreatedAt], OrderingKey: m.OrderingKey,
-		Attempt: m.Attempt, Attributes: m.Attributes,
-	}.Headers()
+	headers := callback.Event(m).Headers()
 	if c.cfg.UserAgent != "" {
 		headers[forward.HeaderUserAgent] = c.cfg.UserAgent
 	}
@@ -230,12 +227,9 @@ func (c *Client) headers(m dispatch.Message, now time.Time) map[string]string {
 
 // The codes of failures that have no status. They are metric labels.
 const (
-	codeNoHost     = "no_such_host"
-	codeTLS        = "tls"
-	codeTimeout    = "timeout"
-	codeConnection = "connection"
-	codeCut        = "no_answer"
-	codeHeader     = "header"
+	codeNoHost = "no_such_host"
+	codeCut    = "no_answer"
+	codeHeader = "header"
 )
 
 // failure is what it means that no answer came.
@@ -253,11 +247,11 @@ func failure(err error) error {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return dispatch.NewFailure(dispatch.Misconfigured, codeNoHost, err)
 	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &alert), errors.Is(err, http.ErrSchemeMismatch):
-		return dispatch.NewFailure(dispatch.Misconfigured, codeTLS, err)
+		return dispatch.NewFailure(dispatch.Misconfigured, broker.CodeTLS, err)
 	case errors.As(err, &op) && op.Op == "dial":
-		return dispatch.NewFailure(dispatch.Retryable, codeConnection, err)
+		return dispatch.NewFailure(dispatch.Retryable, broker.CodeConnection, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return dispatch.NewFailure(dispatch.Retryable, codeTimeout, dispatch.Answered(fmt.Errorf("no answer in time: %w", err)))
+		return dispatch.NewFailure(dispatch.Retryable, broker.CodeTimeout, dispatch.Answered(fmt.Errorf("no answer in time: %w", err)))
 	}
 	return dispatch.NewFailure(dispatch.Retryable, codeCut, err)
 }

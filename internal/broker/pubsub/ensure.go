@@ -3,7 +3,6 @@ package pubsub
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/grpc/codes"
@@ -24,10 +23,7 @@ func (c *Client) Ensure(ctx context.Context, p broker.EnsureParams) ([]broker.Ac
 			return e.actions, err
 		}
 	}
-	if e.incomplete(0) {
-		return e.actions, broker.ErrIncomplete
-	}
-	return e.actions, nil
+	return e.actions, broker.Complete(e.actions)
 }
 
 type ensurer struct {
@@ -36,13 +32,6 @@ type ensurer struct {
 	actions []broker.Action
 	// subscriptions are those of the project; nil: they have to be read.
 	subscriptions []*pubsubpb.Subscription
-}
-
-// incomplete reports whether an action, from one on, did not come to what was planned.
-func (e *ensurer) incomplete(from int) bool {
-	return slices.ContainsFunc(e.actions[from:], func(a broker.Action) bool {
-		return a.Outcome == broker.OutcomeFailed || a.Outcome == broker.OutcomeDiffers
-	})
 }
 
 // topic makes a topic and what belongs to it. Publishers are held while there is no telling that what they send arrives.
@@ -74,7 +63,7 @@ func (e *ensurer) topic(ctx context.Context, t broker.PlannedTopic) error {
 	if err := e.make(ctx, t, found); err != nil {
 		return err
 	}
-	if e.incomplete(first) {
+	if broker.Complete(e.actions[first:]) != nil {
 		// A topic that does not exist takes nothing, so nothing has to be held.
 		if found, err = e.look(ctx, t); err != nil || found.exists {
 			return err

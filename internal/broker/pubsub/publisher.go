@@ -139,12 +139,9 @@ func (p *Publisher) send(ctx, begin context.Context, room *flow, path string, ms
 // path resolves a logical topic. A name the broker would call an invalid argument
 // is the topic's fault, not the messages'.
 func (p *Publisher) path(topic string) (string, error) {
-	physical, ok := p.topics[topic]
-	if !ok {
-		return "", misconfigured(codes.NotFound, fmt.Errorf("no Pub/Sub topic configured for %q", topic))
-	}
-	if err := ValidateName(broker.KindTopic, physical); err != nil {
-		return "", misconfigured(codes.FailedPrecondition, err)
+	physical, err := broker.Physical(p.topics, topic, "Pub/Sub topic", ValidateName, codes.NotFound.String(), codes.FailedPrecondition.String())
+	if err != nil {
+		return "", err
 	}
 	return p.client.topicPath(physical), nil
 }
