@@ -43,7 +43,7 @@ func (r *Trial) newPublisher(ctx context.Context, to dispatch.Publisher, once bo
 	if p.settles, err = r.DB.Open(ctx, "outboxctl bench settle", settleConns); err != nil {
 		return nil, err
 	}
-	// Connecting is not what is Measured.
+	// Connecting is not what is measured.
 	if err := errors.Join(p.claims.Ping(ctx), p.settles.Ping(ctx)); err != nil {
 		return nil, err
 	}

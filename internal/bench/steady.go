@@ -41,7 +41,7 @@ type commits struct {
 	at map[uuid.UUID]time.Time
 }
 
-// offer commits events at a steady rate for a while.
+// commitAll commits events at a steady rate for a while.
 func (r *Trial) commitAll(ctx context.Context, lasts time.Duration) (*commits, error) {
 	pool, err := r.DB.Open(ctx, "outboxctl bench emit", steadyWriters)
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *Trial) Publishing(ctx context.Context, f func(context.Context) error) (
 	return r.awaitEmpty(ctx)
 }
 
-// awaitEmpty waits until nothing Measured is unpublished.
+// awaitEmpty waits until nothing measured is unpublished.
 func (r *Trial) awaitEmpty(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()

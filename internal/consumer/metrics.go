@@ -38,7 +38,7 @@ func newMetrics(w *Worker, consumer string, reg prometheus.Registerer) *metrics 
 		}, []string{"outcome"}),
 		redelivered: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "outbox_consumer_redelivered_total", ConstLabels: labels,
-			Help: "Messages that Pub/Sub delivered more than once, as far as it counts.",
+			Help: "Messages that the broker delivered more than once, as far as it counts.",
 		}),
 		gaveUp: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "outbox_consumer_gave_up_total", ConstLabels: labels,

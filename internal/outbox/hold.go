@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// holdNote is the note of a pause that HoldTopics makes. One that is found was left by a run that
+	// HoldNote is the note of a pause that HoldTopics makes. One that is found was left by a run that
 	// ended early.
 	HoldNote = "outboxctl topic ensure creates the topic and its subscriptions; if it was interrupted, run it again"
 

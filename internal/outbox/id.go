@@ -16,9 +16,9 @@ import (
 const (
 	idShape  = "00000000-0000-0000-0000-000000000000"
 	IDLength = len(idShape)
-	// leastShortID is how many characters of an id tell enough of it.
+	// LeastShortID is how many characters of an id tell enough of it.
 	LeastShortID = 8
-	// namedCandidates is how many ids an ambiguous beginning names.
+	// NamedCandidates is how many ids an ambiguous beginning names.
 	NamedCandidates = 5
 )
 

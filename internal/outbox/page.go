@@ -13,7 +13,6 @@ type Page struct {
 	// Cursor is the row after which it starts, as Paged.Next names it; empty starts at the beginning.
 	Cursor string
 	// LookAt is how many rows are looked at one by one for those that match; 0: as many as it takes.
-	// Only lists of dead letters have it.
 	LookAt int
 	// LookFor is how long, beside LookAt; 0: as long as it takes.
 	LookFor time.Duration
