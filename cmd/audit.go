@@ -60,7 +60,7 @@ func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
 	flags.StringVar(&f.Actor, "actor", "", "only what this `name` did")
 	flags.StringVar(&f.Action, "action", "", "only this `action`, such as dlq.replay")
 	flags.StringVar(&f.ID, "event", "", "only what touched the event with this `id` (a dead letter's id is accepted too)")
-	flags.StringVar(&f.RunID, "run", "", "only the run with this `id`")
+	flags.StringVar(&f.RunID, "run", "", "only the run with this `id`, its beginning or the number of an audit row")
 	flags.StringVar(&f.since, "since", "", "only at this `time` or later")
 	flags.StringVar(&f.until, "until", "", "only before this `time`")
 	app.Complete(cmd, "action", cli.OneOf(dlq.AuditActions()...))

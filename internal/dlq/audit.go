@@ -42,7 +42,8 @@ type AuditParams struct {
 	Actor  string
 	Action string
 	// ID is that of an event, or of a dead letter, that was touched.
-	ID    string
+	ID string
+	// RunID is a run as parseRun reads it.
 	RunID string
 	// DeadLetters leaves out what was done to anything else.
 	DeadLetters bool
@@ -143,7 +144,10 @@ func (p AuditParams) conditions(before int64) (where string, args []any) {
 		all = append(all, "a.action LIKE 'dlq.%'")
 	}
 	if p.RunID != "" {
-		add("a.detail ->> 'runId' = $%d", p.RunID)
+		run, _ := parseRun(p.RunID) // callers of the SQL functions may name runs as they like
+		n := len(args)
+		args = append(args, run.number, run.first, run.last)
+		all = append(all, fmt.Sprintf(ofRun, n+1, n+2, n+3))
 	}
 	if !p.Since.IsZero() {
 		add("a.at >= $%d::timestamptz", p.Since)
@@ -221,29 +225,51 @@ type AuditRunResult struct {
 	Undo string `json:"undo" db:"-"`
 }
 
+// runName is what a person calls a run by.
+type runName struct {
+	number      int64
+	first, last string
+}
+
+// parseRun reads the id of a run, its beginning, or the number of an audit row, which may be as long as a beginning. With the
+// error it is the text itself.
+func parseRun(run string) (runName, error) {
+	name := runName{first: run, last: run}
+	number, notNumber := strconv.ParseInt(run, 10, 64)
+	name.number = number
+	id, err := outbox.ParseID(run)
+	switch {
+	case err == nil:
+		name.first, name.last = id, id
+		if first, last, err := outbox.IDRange(id); err == nil {
+			name.first, name.last = first, last
+		}
+	case notNumber != nil:
+		return name, fault.Hint(fault.Usagef("%q is not a run: it is an id, its beginning, or the number of an audit row", run), "outboxctl audit lists the runs")
+	}
+	return name, nil
+}
+
+// ofRun is a condition on the audit row a, with the places of a runName's fields: it is of the run, or has the number.
+const ofRun = `(a.id = $%[1]d::bigint OR a.detail ->> 'runId' >= $%[2]d::text AND a.detail ->> 'runId' <= $%[3]d::text
+       OR a.detail ->> 'runId' = (SELECT n.detail ->> 'runId' FROM outbox_audit AS n WHERE n.id = $%[1]d::bigint))`
+
 const selectAuditRun = `
 SELECT ` + auditRunColumns + `, coalesce((a.detail - 'eventIds' - 'dlqIds')::text, '{}') AS detail,
        ARRAY(SELECT DISTINCT e FROM outbox_audit AS b, jsonb_array_elements_text(CASE jsonb_typeof(b.detail -> 'eventIds') WHEN 'array' THEN b.detail -> 'eventIds' ELSE '[]' END) AS e
               WHERE b.id = a.id OR b.detail ->> 'runId' = a.detail ->> 'runId' ORDER BY e) AS event_ids
   FROM ` + auditRunFrom + `
- WHERE (a.id = $1::bigint OR a.detail ->> 'runId' >= $2::text AND a.detail ->> 'runId' <= $3::text) AND ` + newestOfItsRun + `
+ WHERE %s AND ` + newestOfItsRun + `
  ORDER BY a.id DESC LIMIT $4`
 
 // AuditRun finds a change by its run, the beginning of one, or the number of an audit row.
 func (o *Outbox) AuditRun(ctx context.Context, run string) (*AuditRunResult, error) {
-	number, first, last := int64(0), "", ""
-	if n, err := strconv.ParseInt(run, 10, 64); err == nil && len(run) < outbox.LeastShortID {
-		number = n
-	} else {
-		id, err := outbox.ParseID(run)
-		if err != nil {
-			return nil, fault.Hint(fault.Usagef("%q is not a run: it is an id, its beginning, or the number of an audit row", run), "outboxctl audit lists the runs")
-		}
-		if first, last, err = outbox.IDRange(id); err != nil {
-			first, last = id, id
-		}
+	name, err := parseRun(run)
+	if err != nil {
+		return nil, err
 	}
-	found, err := outbox.Rows[AuditRunResult](ctx, o.DB, readAudit, selectAuditRun, number, first, last, outbox.NamedCandidates)
+	found, err := outbox.Rows[AuditRunResult](ctx, o.DB, readAudit, fmt.Sprintf(selectAuditRun, fmt.Sprintf(ofRun, 1, 2, 3)),
+		name.number, name.first, name.last, outbox.NamedCandidates)
 	switch {
 	case err != nil:
 		return nil, err
