@@ -70,7 +70,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	if set.Total == 0 {
 		fmt.Fprintf(opts.app.Err, "nothing to %s\n", set.Action.Verb())
 		if opts.plan {
-			return nil
+			return opts.noPlan()
 		}
 		return cli.WriteList(opts.app, opts.output, opts.view(ctx, box), nil)
 	}
@@ -173,7 +173,7 @@ func (o *changeOptions) makePlan(ctx context.Context, set *dlq.ChangeSet) error 
 	}
 	if plan.Total == 0 {
 		fmt.Fprintf(o.app.Err, "nothing to %s\n", plan.Action.Verb())
-		return nil
+		return o.noPlan()
 	}
 	force := ""
 	if o.force {
@@ -184,6 +184,11 @@ func (o *changeOptions) makePlan(ctx context.Context, set *dlq.ChangeSet) error 
 		_, err := fmt.Fprintln(w, plan.ID)
 		return err
 	})
+}
+
+// noPlan is the answer where there is nothing to plan: null to a program.
+func (o *changeOptions) noPlan() error {
+	return cli.WriteObject(o.app, o.output, (*dlq.Plan)(nil), func(io.Writer) error { return nil })
 }
 
 // perform makes a plan of the set and runs it.

@@ -75,6 +75,9 @@ func runConsumerRetry(ctx context.Context, opts *changeOptions, p consumers.Fail
 			"outboxctl consumer failures %s lists them; outboxctl event republish publishes any event once more", p.Consumer)
 	case len(found) == 0:
 		fmt.Fprintln(opts.app.Err, "nothing to retry")
+		if opts.plan {
+			return opts.noPlan()
+		}
 		return nil
 	}
 	opts.ids = nil
