@@ -157,7 +157,7 @@ VALUES ($1::text::uuid, 'order.ready', 'order', '42',
 	require.NoError(t, err)
 	var stored string
 	require.NoError(t, b.db.Pool.QueryRow(b.ctx, "SELECT event_type FROM outbox_events WHERE id = $1::text::uuid", r.CorrectedBy).Scan(&stored))
-	require.Equal(t, "order.ready", stored)
+	require.Equal(t, "order.prepared", stored, "former names are no longer emitted")
 }
 
 func TestAnEditIsRefusedWhereItComesTooLate(t *testing.T) {
