@@ -162,7 +162,7 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 		warn("paused", "%s", text)
 	}
 	for _, s := range r.Stranded {
-		warn("stranded", "no publisher takes %s: %s events wait, the oldest for %s", s.Name(), n(s.Events),
+		warn("stranded", "no publisher takes %s: %s left waiting, the oldest for %s", s.Name(), words.Counted(s.Events, "event"),
 			words.Seconds(r.At.Sub(s.OldestAt).Seconds()))
 	}
 	for _, c := range r.Consumers {

@@ -129,7 +129,7 @@ func (s StrandedType) Name() string {
 
 // String describes what waits because every publisher leaves it to others.
 func (s StrandedType) String() string {
-	return fmt.Sprintf("no publisher takes %s, and %s of it wait", safetext.Line(safetext.Cut(s.Name(), 80)), words.Counted(s.Events, "event"))
+	return fmt.Sprintf("no publisher takes %s: %s left waiting", safetext.Line(safetext.Cut(s.Name(), 80)), words.Counted(s.Events, "event"))
 }
 
 // Group is the part of the backlog that shares one value of the chosen dimension.

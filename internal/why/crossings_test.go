@@ -211,8 +211,8 @@ func TestWhyKnowsWhatPublishersWereToldToTake(t *testing.T) {
 		}
 		return all
 	}
-	require.Equal(t, []string{"no publisher takes order_canceled, and 1 event of it wait",
-		"no publisher takes order_created of namespace shop, and 1 event of it wait"}, stranded())
+	require.Equal(t, []string{"no publisher takes order_canceled: 1 event left waiting",
+		"no publisher takes order_created of namespace shop: 1 event left waiting"}, stranded())
 	b.stored("default", "order_created")
 	require.Len(t, stranded(), 3, "of another tenant")
 	b.publisher(`{"catalogue": {"unknown": {"*": ["order_created"]}}}`, "1 second")
