@@ -59,7 +59,7 @@ run-outbox-publisher: build ## start the publisher against the configured or the
 test: ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=…, TEST_ARGS=…)
 	@scripts/setup.sh test
 	run=$$(mktemp -d); trap 'rm -rf "$$run"' EXIT; \
-	OUTBOXTEST_RUN=$$run $(TEST_MEMORY) $(GO) test $(RACE) -vet=off -shuffle=on -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 12m $(TEST_ARGS) $(TEST_PKGS)
+	OUTBOXTEST_RUN=$$run $(TEST_MEMORY) $(GO) test $(RACE) -vet=off -shuffle=on -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 25m $(TEST_ARGS) $(TEST_PKGS)
 
 .PHONY: test-race
 test-race: ## the same under the race detector, as the pipeline runs it

@@ -33,12 +33,12 @@ func (c *Catalogue) In(namespace string) emit.Catalogue {
 	return namespaced{c, namespace}
 }
 
-// Limits are those of the destination that its events are for: an Emitter takes them. They are Pub/Sub's
-// unless WithLimits, or the database that recorded the catalogue, tells others.
+// Limits are those of the destination that its events are for: an Emitter takes them. They are
+// Pub/Sub's unless WithLimits, or the database that recorded the catalogue, tells others.
 func (c *Catalogue) Limits() wire.Limits { return cmp.Or(c.limits, wire.PubSubLimits()) }
 
-// WithLimits returns the catalogue for another destination. Apply records them, so that outbox_emit takes
-// them too; Limits("") of a package dispatch.Publisher are a destination's.
+// WithLimits returns the catalogue for another destination. Apply records them, so that outbox_emit
+// takes them too; Limits("") of a package dispatch.Publisher are a destination's.
 func (c *Catalogue) WithLimits(limits wire.Limits) *Catalogue {
 	other := *c
 	other.limits = limits

@@ -2,8 +2,8 @@ package catalogue
 
 import "strings"
 
-// Nearest is the one of the known words that a word was most likely meant to be: at most two letters differ, or only their case. Empty when
-// none is close.
+// Nearest is the one of the known words that a word was most likely meant to be: at most two
+// letters differ, or only their case. Empty when none is close.
 func Nearest(word string, known []string) (nearest string) {
 	least := min(3, len(word)) // not all of its letters
 	for _, k := range known {

@@ -317,9 +317,10 @@ func (w *keywordWalk) schema(value any, at string) {
 	}
 }
 
-// maxDigits is how many digits a number may have, written out, where a schema looks at it. A double has at most some
-// 800. Rules about numbers calculate exactly, and what that takes grows faster than the number: a message full of
-// numbers of 100,000 digits would keep an emitter or a publisher busy for a minute.
+// maxDigits is how many digits a number may have, written out, where a schema looks at it. A double
+// has at most some 800. Rules about numbers calculate exactly, and what that takes grows faster
+// than the number: a message full of numbers of 100,000 digits would keep an emitter or a publisher
+// busy for a minute.
 const maxDigits = 1024
 
 // longNumber finds a number of too many digits and returns where it is, below the value.

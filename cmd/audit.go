@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,17 +83,8 @@ func auditRunView() cli.View[dlq.AuditRun] {
 		ID:      func(r dlq.AuditRun) string { return r.Run },
 		Empty:   "nothing was changed",
 		Shorten: shortRuns,
-		Columns: []cli.Column[dlq.AuditRun]{
-			{Head: "run", ID: true},
-			{Head: "ended"},
-			{Head: "actor"},
-			{Head: "action"},
-			{Head: "rows", Field: "affected"},
-			{Head: "note", Rest: true},
-			{Head: "began", Wide: true},
-			{Head: "transactions", Wide: true},
-			{Head: "db user", Field: "dbUser", Wide: true},
-		},
+		Columns: cli.Columns[dlq.AuditRun]("run:id, ended, actor, action, rows=affected, " +
+			"note:rest, began:wide, transactions:wide, db user=dbUser:wide"),
 	}
 }
 
@@ -125,25 +115,24 @@ can be undone.`,
 		Example: "  outboxctl audit show 4b6f1c8e",
 
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
-	}, boxed(app, func(ctx context.Context, box *dlq.Outbox, args []string) (*dlq.AuditRunResult, error) {
-		return box.AuditRun(ctx, args[0])
-	}), sayAuditRun)
+	}, from(app.Outbox,
+		func(ctx context.Context, box *dlq.Outbox, args []string) (*dlq.AuditRunResult, error) {
+			return box.AuditRun(ctx, args[0])
+		}), sayAuditRun)
 }
 
-func sayAuditRun(w io.Writer, r *dlq.AuditRunResult) error {
-	fmt.Fprintf(w, "%s %s %s, by %s (database login %s)\n", safetext.Line(r.Action), r.Run, r.Ended.UTC().Format(time.RFC3339), safetext.Line(r.Actor), safetext.Line(r.DBUser))
-	fmt.Fprintf(w, "  note          %s\n", cmp.Or(safetext.Line(r.Note), "none was given"))
-	fmt.Fprintf(w, "  rows          %s in %s\n", words.Count(r.Changed), words.Counted(r.Transactions, "transaction"))
-	fmt.Fprintf(w, "  detail        %s\n", safetext.Line(string(r.Detail)))
-	for i, id := range r.EventIDs {
-		name := ""
-		if i == 0 {
-			name = "events"
-		}
-		fmt.Fprintf(w, "  %-13s %s\n", name, id)
+func sayAuditRun(p *cli.Page, r *dlq.AuditRunResult) {
+	fmt.Fprintf(p, "%s %s %s, by %s (database login %s)\n", safetext.Line(r.Action), r.Run,
+		r.Ended.UTC().Format(time.RFC3339), safetext.Line(r.Actor), safetext.Line(r.DBUser))
+	p.Field("note", cmp.Or(r.Note, "none was given"))
+	p.Field("rows", words.Count(r.Changed)+" in "+words.Counted(r.Transactions, "transaction"))
+	p.Field("detail", string(r.Detail))
+	name := "events"
+	for _, id := range r.EventIDs {
+		p.Field(name, id)
+		name = ""
 	}
-	_, err := fmt.Fprintf(w, "  undo          %s\n", cmp.Or(r.Undo, "not possible"))
-	return err
+	p.Field("undo", cmp.Or(r.Undo, "not possible"))
 }
 
 func newAuditUndoCmd(app *cli.App) *cobra.Command {

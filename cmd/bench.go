@@ -121,7 +121,8 @@ func runBench(ctx context.Context, opts *benchOptions) error {
 		return fault.As(fault.Usage, err)
 	}
 	if report != nil {
-		if printErr := cli.WriteObject(app, opts.output, report, report.WriteText); printErr != nil {
+		text := func(p *cli.Page) { _ = report.WriteText(p) } // the page keeps the error
+		if printErr := cli.WriteObject(app, opts.output, report, text); printErr != nil {
 			return printErr
 		}
 	}

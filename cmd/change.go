@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -30,9 +29,9 @@ type changeOptions struct {
 	yes            bool
 	plan           bool
 	discard        bool
-	rate           rateFlag
+	rate           cli.RateFlag
 	ramp           bool
-	abortIfDead    percentFlag
+	abortIfDead    cli.ShareFlag
 	watchFor       time.Duration
 	wait           bool
 	timeout        time.Duration
@@ -126,7 +125,7 @@ func (o *changeOptions) params() (dlq.ChangeParams, error) {
 	case o.wait && (o.plan || o.dryRun):
 		return p, fault.Usagef("--wait waits for events that are sent, and --plan and --dry-run send none")
 	}
-	if p.IDs, err = readIDs(o.app.In, o.ids); err != nil {
+	if p.IDs, err = cli.ReadIDs(o.app.In, o.ids); err != nil {
 		return p, err
 	}
 	if len(o.ids) > 0 && len(p.IDs) == 0 {
@@ -180,15 +179,12 @@ func (o *changeOptions) makePlan(ctx context.Context, set *dlq.ChangeSet) error 
 		force = " --force"
 	}
 	fmt.Fprintf(o.app.Err, "%s planned; nothing was changed\nrun it with: outboxctl plan run %s%s\n", words.Counted(plan.Total, plan.Action.Noun()), plan.ID, force)
-	return cli.WriteObject(o.app, o.output, plan, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, plan.ID)
-		return err
-	})
+	return cli.WriteObject(o.app, o.output, plan, func(p *cli.Page) { fmt.Fprintln(p, plan.ID) })
 }
 
 // noPlan is the answer where there is nothing to plan: null to a program.
 func (o *changeOptions) noPlan() error {
-	return cli.WriteObject(o.app, o.output, (*dlq.Plan)(nil), func(io.Writer) error { return nil })
+	return cli.WriteObject(o.app, o.output, (*dlq.Plan)(nil), func(*cli.Page) {})
 }
 
 // perform makes a plan of the set and runs it.
@@ -266,11 +262,11 @@ func (o *changeOptions) hint(err error, result dlq.RunResult, undoes bool) error
 }
 
 func (o *changeOptions) watch() *dlq.Watch {
-	if !o.ramp && !o.abortIfDead.set {
+	if !o.ramp && !o.abortIfDead.Given {
 		return nil
 	}
 	w := dlq.DefaultWatch()
-	w.MaxDead, w.For = o.abortIfDead.share, o.watchFor
+	w.MaxDead, w.For = o.abortIfDead.Share, o.watchFor
 	return &w
 }
 
@@ -280,7 +276,7 @@ func (o *changeOptions) pace() (flags string) {
 		flags += " --rate " + o.rate.String()
 	}
 	switch {
-	case o.abortIfDead.set:
+	case o.abortIfDead.Given:
 		flags += " --abort-if-dead " + o.abortIfDead.String()
 	case o.ramp:
 		flags += " --ramp"

@@ -1,59 +1,20 @@
 package cmd
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"io"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// rateFlag is a number of rows per second: 200, 200/s, 30/m.
-type rateFlag float64
+// changeFlags gives a command a part of what goes with a change.
+type changeFlags = func(*cobra.Command, *changeOptions)
 
-func (f *rateFlag) Type() string { return "rate" }
-func (f *rateFlag) String() string {
-	if *f == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(float64(*f), 'g', -1, 64) + "/s"
-}
-
-func (f *rateFlag) Set(text string) (err error) {
-	*(*float64)(f), err = words.ParseRate(text)
-	return err
-}
-
-// percentFlag is a share: 5% or 0.05.
-type percentFlag struct {
-	share float64
-	set   bool
-}
-
-func (f *percentFlag) Type() string { return "percent" }
-func (f *percentFlag) String() string {
-	return strconv.FormatFloat(f.share*100, 'g', -1, 64) + "%"
-}
-
-func (f *percentFlag) Set(text string) (err error) {
-	f.set = true
-	f.share, err = words.ParseShare(text)
-	return err
-}
-
-// finishChange gives a command that changes the rows it is told its run function and its flags.
-func finishChange(cmd *cobra.Command, o *changeOptions) {
+// changing completes a command that changes the rows it is told.
+func changing(cmd *cobra.Command, o *changeOptions, flags ...changeFlags) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.ids = args
 		return runChange(cmd.Context(), o)
@@ -65,6 +26,10 @@ func finishChange(cmd *cobra.Command, o *changeOptions) {
 	addChangeFlags(cmd, o)
 	cmd.Flags().BoolVar(&o.plan, "plan", false, "only make the plan and print its id; outboxctl plan run runs it")
 	cli.KnowFields[dlq.Plan](&o.output)
+	for _, add := range flags {
+		add(cmd, o)
+	}
+	return cmd
 }
 
 // addChangeFlags gives a command what every change has.
@@ -95,75 +60,31 @@ func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
 	cmd.Flags().StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
 }
 
+// addForceFlag gives a command that replays dead letters --force.
+func addForceFlag(cmd *cobra.Command, o *changeOptions) {
+	cmd.Flags().BoolVar(&o.force, "force", false, "replay also what would fail again unchanged")
+}
+
 // addRampFlags gives a command what sends events in steps and watches them.
 func addRampFlags(cmd *cobra.Command, o *changeOptions) {
 	flags, watch := cmd.Flags(), dlq.DefaultWatch()
-	o.abortIfDead.share = watch.MaxDead
+	o.abortIfDead.Share = watch.MaxDead
 	flags.BoolVar(&o.ramp, "ramp", false, "go in growing steps (1, 2, 5, 20, …) and wait for the outcome of each")
 	flags.Var(&o.abortIfDead, "abort-if-dead", "with --ramp, which it implies: stop when more than this share dies again")
 	cli.AddLimit(cmd, &o.watchFor, "watch-for", watch.For, time.Millisecond, "how long --ramp waits for the outcome of a step")
 }
 
-// readIDs checks ids given as arguments, or with - as lines on standard input, all of them before
-// anything is done.
-func readIDs(in io.Reader, args []string) ([]string, error) {
-	if !slices.Contains(args, "-") {
-		return checkIDs(args, "")
-	}
-	if len(args) > 1 {
-		return nil, fault.Usagef("- reads the ids from standard input; give no others")
-	}
-	var lines []string
-	scan := bufio.NewScanner(in)
-	for scan.Scan() {
-		lines = append(lines, strings.TrimSpace(scan.Text()))
-	}
-	if err := scan.Err(); err != nil {
-		return nil, fmt.Errorf("read ids: %w", err)
-	}
-	return checkIDs(lines, "line")
-}
-
-// checkIDs returns each id once, however often and in whatever case it was written: what is
-// announced is counted by them.
-func checkIDs(texts []string, where string) ([]string, error) {
-	ids := make([]string, 0, len(texts))
-	seen := make(map[string]bool, len(texts))
-	for i, text := range texts {
-		if text == "" && where != "" {
-			continue
-		}
-		id, err := outbox.ParseID(text)
-		if err != nil && where != "" {
-			return nil, fault.As(fault.Usage, fmt.Errorf("%s %d: %w", where, i+1, err))
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !seen[id] {
-			seen[id] = true
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
-}
-
 // view is how outcomes are listed; what became of an event only where that is waited for.
 func (o *changeOptions) view(ctx context.Context, box *dlq.Outbox) cli.View[dlq.Outcome] {
-	// An event's id is said once to a person; on a pipe every change has the same columns.
-	events := o.app.OutTTY && o.action.OnEvents()
-	v := cli.View[dlq.Outcome]{
-		Shorten: shortIDs(ctx, box),
-		Columns: []cli.Column[dlq.Outcome]{
-			{Head: "id", ID: true},
-			{Head: "event", Field: "eventId", ID: true, Wide: events},
-			{Head: "outcome"},
-		},
+	columns := "id:id, event=eventId:id, outcome"
+	if o.app.OutTTY && o.action.OnEvents() {
+		// An event's id is said once to a person; on a pipe every change has the same columns.
+		columns = "id:id, event=eventId:id:wide, outcome"
 	}
+	v := cli.View[dlq.Outcome]{Shorten: shortIDs(ctx, box), Columns: cli.Columns[dlq.Outcome](columns)}
 	if o.wait {
-		v.Columns = append(v.Columns, cli.Column[dlq.Outcome]{
-			Head: "became", Style: func(o dlq.Outcome) cli.Style { return stateStyle(o.Became) },
-		})
+		became := func(o dlq.Outcome) cli.Style { return stateStyle(o.Became) }
+		v.Columns = append(v.Columns, cli.Columns[dlq.Outcome]("became").Style("became", became)...)
 	}
 	return v
 }

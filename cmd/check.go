@@ -2,11 +2,8 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +11,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // defaultOutage warns at once and becomes critical when an outage is no hiccup any more.
@@ -23,13 +19,11 @@ const defaultOutage = "0s,5m"
 type checkOptions struct {
 	app *cli.App
 
-	backlog, age, dead, attempts, parked, outage threshold
-	needPublisher                                bool
+	params check.Params
 }
 
 func newCheckCmd(app *cli.App) *cobra.Command {
-	opts := &checkOptions{app: app, age: threshold{parse: parseAge}, outage: threshold{parse: parseAge}}
-	cli.Must(opts.outage.Set(defaultOutage))
+	opts := &checkOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Probe the outbox for a monitoring system (Nagios codes and perfdata)",
@@ -45,14 +39,18 @@ them, and a line for each follows.`,
   outboxctl check --max-attempt-rows 0 --need-publisher --context all`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCheck(cmd.Context(), opts) },
 	}
-	flags := cmd.Flags()
-	flags.Var(&opts.backlog, "max-backlog", "events that wait")
-	flags.Var(&opts.age, "max-age", "age of the oldest event that waits, such as 5m or 2m,10m")
-	flags.Var(&opts.dead, "max-dead", "open dead letters")
-	flags.Var(&opts.attempts, "max-attempt-rows", "events that have no attempts left")
-	flags.Var(&opts.parked, "max-parked", "events that wait behind a dead one of their ordering key")
-	flags.Var(&opts.outage, "max-topic-outage", "time for which a topic has been unreachable or misconfigured")
-	flags.BoolVar(&opts.needPublisher, "need-publisher", false, "critical when no publisher is alive")
+	flags, p := cmd.Flags(), &opts.params
+	count := func(at *check.Threshold) *threshold { return &threshold{at: at, figure: check.Count} }
+	age := func(at *check.Threshold) *threshold { return &threshold{at: at, figure: check.Seconds} }
+	outage := age(&p.Outage)
+	cli.Must(outage.Set(defaultOutage))
+	flags.Var(count(&p.Backlog), "max-backlog", "events that wait")
+	flags.Var(age(&p.Age), "max-age", "age of the oldest event that waits, such as 5m or 2m,10m")
+	flags.Var(count(&p.Dead), "max-dead", "open dead letters")
+	flags.Var(count(&p.AttemptRows), "max-attempt-rows", "events that have no attempts left")
+	flags.Var(count(&p.Parked), "max-parked", "events that wait behind a dead one of their ordering key")
+	flags.Var(outage, "max-topic-outage", "time for which a topic has been unreachable or misconfigured")
+	flags.BoolVar(&p.NeedPublisher, "need-publisher", false, "critical when no publisher is alive")
 	return cmd
 }
 
@@ -99,63 +97,25 @@ func (opts *checkOptions) judge(ctx context.Context, app *cli.App) (*check.Resul
 	if err != nil {
 		return nil, err
 	}
-	return check.Run(ctx, box.DB, box.Registry, check.Params{
-		MaxAttempts: cfg.Publish.MaxAttempts, NeedPublisher: opts.needPublisher,
-		Backlog: opts.backlog.limits, Age: opts.age.limits, Dead: opts.dead.limits, AttemptRows: opts.attempts.limits, Parked: opts.parked.limits,
-		Outage: opts.outage.limits,
-	})
+	p := opts.params
+	p.MaxAttempts = cfg.Publish.MaxAttempts
+	return check.Run(ctx, box.DB, box.Registry, p)
 }
 
-// A threshold is a flag with CRITICAL or WARNING,CRITICAL.
+// threshold is a flag with CRITICAL or WARNING,CRITICAL.
 type threshold struct {
+	at     *check.Threshold
+	figure func(string) (float64, error)
 	text   string
-	limits check.Threshold
-	parse  func(string) (float64, error)
 }
 
 func (t *threshold) String() string { return t.text }
 func (t *threshold) Type() string   { return "[warn,]crit" }
 
 func (t *threshold) Set(text string) error {
-	parse := t.parse
-	if parse == nil {
-		parse = parseCount
+	limits, err := check.ParseThreshold(text, t.figure)
+	if err == nil {
+		t.text, *t.at = text, limits
 	}
-	warn, crit, both := strings.Cut(text, ",")
-	if !both {
-		crit = warn
-	}
-	c, err := parse(crit)
-	if err != nil {
-		return err
-	}
-	limits := check.Threshold{Critical: &c}
-	if both {
-		w, err := parse(warn)
-		if err != nil {
-			return err
-		}
-		if w > c {
-			return errors.New("the warning is above the critical value")
-		}
-		limits.Warning = &w
-	}
-	t.text, t.limits = text, limits
-	return nil
-}
-
-func parseCount(text string) (float64, error) {
-	n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 63)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a count", text)
-	}
-	return float64(n), nil
-}
-
-func parseAge(text string) (float64, error) {
-	d, err := words.ParseDuration(strings.TrimSpace(text))
-	if err == nil && d < 0 {
-		err = errors.New("must not be negative")
-	}
-	return d.Seconds(), err
+	return err
 }

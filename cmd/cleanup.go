@@ -95,19 +95,16 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 	}
 	// One that fails does not stop the others.
 	found := cli.InContexts(ctx, opts.app, names, 1, opts.clean)
-	err := cli.WriteObject(opts.app, opts.output, found, func(w io.Writer) error {
+	err := cli.WriteObject(opts.app, opts.output, found, func(p *cli.Page) {
 		for _, c := range found {
 			if c.Result == nil {
 				continue
 			}
 			if opts.dryRun {
-				fmt.Fprintf(w, "context %s\n", safetext.Line(c.Context))
+				fmt.Fprintf(p, "context %s\n", safetext.Line(c.Context))
 			}
-			if err := c.Result.say(w); err != nil {
-				return err
-			}
+			c.Result.say(p)
 		}
-		return nil
 	})
 	return cmp.Or(err, cli.ReportContexts(opts.app, found))
 }
@@ -115,7 +112,7 @@ func runCleanup(ctx context.Context, opts *cleanupOptions) error {
 // cleaned is what was removed or, with --dry-run, would be: an object of the package cleanup.
 type cleaned struct {
 	object any
-	say    func(io.Writer) error
+	say    func(*cli.Page)
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -148,7 +145,7 @@ func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (*cleaned, err
 		if err != nil {
 			return nil, err
 		}
-		return &cleaned{plan, func(w io.Writer) error { return sayCleanupPlan(w, plan) }}, nil
+		return &cleaned{plan, func(p *cli.Page) { sayCleanupPlan(p, plan) }}, nil
 	}
 	if err := o.confirm(ctx, app, cleaner, params); err != nil {
 		return nil, err
@@ -161,7 +158,7 @@ func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (*cleaned, err
 		fmt.Fprintf(app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Rows(), "row"), o.again)
 	}
 	where := app.Where()
-	return &cleaned{result, func(w io.Writer) error { return sayCleanup(w, result, where) }}, err
+	return &cleaned{result, func(p *cli.Page) { sayCleanup(p, result, where) }}, err
 }
 
 // confirm asks a person about an age below a day, which is more likely a slip than a retention.
@@ -175,31 +172,23 @@ func (o *cleanupOptions) confirm(ctx context.Context, app *cli.App, cleaner *cle
 	if err != nil {
 		return err
 	}
-	if err := sayCleanupPlan(app.Err, plan); err != nil {
-		return err
-	}
+	sayCleanupPlan(app.Err, plan)
 	return app.Confirm(ctx, false, plan.Rows(), fmt.Sprintf("remove %s, some of less than a day ago", words.Counted(plan.Rows(), "row")))
 }
 
-func sayCleanup(w io.Writer, r cleanup.Result, in string) error {
-	if r.Rows() == 0 {
-		return nil
+func sayCleanup(w io.Writer, r cleanup.Result, in string) {
+	if n := humanize.Comma; r.Rows() > 0 {
+		fmt.Fprintf(w, "removed %s published events, %s consumers' failures, %s handled dead letters "+
+			"(%s dead events with them), %s inbox rows and %s audit rows in %s batches%s\n", n(r.Events),
+			n(r.Failures), n(r.DLQ), n(r.DeadEvents), n(r.Inbox), n(r.Audit), n(int64(r.Batches)), in)
 	}
-	_, err := fmt.Fprintf(w, "removed %s published events, %s consumers' failures, %s handled dead letters (%s dead events with them), %s inbox rows and %s audit rows in %s batches%s\n",
-		humanize.Comma(r.Events), humanize.Comma(r.Failures), humanize.Comma(r.DLQ), humanize.Comma(r.DeadEvents), humanize.Comma(r.Inbox), humanize.Comma(r.Audit), humanize.Comma(int64(r.Batches)), in)
-	return err
 }
 
-func sayCleanupPlan(w io.Writer, plan cleanup.Plan) (err error) {
-	say := func(format string, args ...any) {
-		_, wrong := fmt.Fprintf(w, format, args...)
-		err = cmp.Or(err, wrong)
-	}
+func sayCleanupPlan(w io.Writer, plan cleanup.Plan) {
 	plan.Each(func(kind string, total int64, counts []cleanup.Count) {
-		say("would remove %s %s\n", humanize.Comma(total), kind)
+		fmt.Fprintf(w, "would remove %s %s\n", humanize.Comma(total), kind)
 		for _, c := range counts {
-			say("  %s\t%s\n", safetext.Line(c.Of()), humanize.Comma(c.Count))
+			fmt.Fprintf(w, "  %s\t%s\n", safetext.Line(c.Of()), humanize.Comma(c.Count))
 		}
 	})
-	return err
 }

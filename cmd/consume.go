@@ -114,15 +114,11 @@ func runConsume(ctx context.Context, opts *consumeOptions) error {
 		return err
 	}
 	opts.app.Err = &lockedWriter{w: opts.app.Err} // several commands of --exec and the log talk at the same time
-	cfg, err := opts.app.Config()
-	if err != nil {
-		return err
-	}
-	needs := append([]string{"redis.url"}, cfg.BrokerKind().Needs...)
+	needs := []string{"redis.url"}
 	if opts.example {
 		needs = append(needs, "database.url")
 	}
-	cfg, err = opts.app.Config(needs...)
+	cfg, err := opts.app.BrokerConfig(needs...)
 	if err != nil {
 		return err
 	}

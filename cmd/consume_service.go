@@ -122,16 +122,7 @@ func (s *consumeService) openRecords(ctx context.Context, app *cli.App, pool *pg
 		s.log.Warn().Msg("database.url is not set: failures are not recorded")
 		return nil, nil
 	}
-	config, err := cli.PoolConfig(s.cfg, cli.PoolParams{Name: "outboxctl consume", MaxConns: recordConnections})
-	if err != nil {
-		return nil, err
-	}
-	records, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	app.OnClose(func() error { records.Close(); return nil })
-	return records, nil
+	return app.LazyPool(ctx, s.cfg, cli.PoolParams{Name: "outboxctl consume", MaxConns: recordConnections})
 }
 
 // recordConnections are enough for what fails.
@@ -167,11 +158,11 @@ func (s *consumeService) openExample(ctx context.Context, opts *consumeOptions) 
 	if !opts.example {
 		return nil, nil
 	}
-	pool, err := cli.OpenPool(ctx, s.cfg, cli.PoolParams{Name: "outboxctl consume", MaxConns: consumer.DefaultConnections})
+	params := cli.PoolParams{Name: "outboxctl consume", MaxConns: consumer.DefaultConnections}
+	pool, err := opts.app.OpenPool(ctx, s.cfg, params)
 	if err != nil {
 		return nil, err
 	}
-	opts.app.OnClose(func() error { pool.Close(); return nil })
 	if err := notifications.CreateTable(ctx, pool); err != nil {
 		return nil, fault.Database(err)
 	}

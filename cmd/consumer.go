@@ -32,16 +32,18 @@ age of the oldest event they handled in the last seconds (lag), how many message
 (NATS, Kafka and RabbitMQ tell; Pub/Sub does not), and how many events fail or were given up.
 Consumers that only announced themselves in Redis are listed by name.`,
 		Example: "  outboxctl consumer list\n  outboxctl consumer list --watch\n  outboxctl consumer list -o json | jq -r '.[] | select(.failing > 0).consumer'",
-	}, true, consumerView(), boxed(app, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Consumer, error) {
-		list, err := consumers.List(ctx, &box.Outbox)
-		if err != nil {
-			return nil, err
-		}
-		if err := consumers.Measure(ctx, list, backlog(app)); err != nil {
-			fmt.Fprintf(app.Err, "not all that waits at the broker is known: %s\n", safetext.Redact(err.Error()))
-		}
-		return list, nil
-	}))
+	}, true, consumerView(), from(app.Outbox,
+		func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Consumer, error) {
+			list, err := consumers.List(ctx, &box.Outbox)
+			if err != nil {
+				return nil, err
+			}
+			if err := consumers.Measure(ctx, list, backlog(app)); err != nil {
+				fmt.Fprintf(app.Err, "not all that waits at the broker is known: %s\n",
+					safetext.Redact(err.Error()))
+			}
+			return list, nil
+		}))
 }
 
 // backlog asks the command's broker how many messages wait for a subscription. Who looks at
@@ -70,23 +72,19 @@ func consumerView() cli.View[stats.Consumer] {
 	return cli.View[stats.Consumer]{
 		ID:    func(c stats.Consumer) string { return c.Consumer },
 		Empty: "no consumer is known; outboxctl consume starts one",
-		Columns: []cli.Column[stats.Consumer]{
-			{Head: "consumer"},
-			{Head: "subscription", Cell: func(c stats.Consumer, _ *cli.CellStyle) string { return dash(c.Subscription) }},
-			{Head: "workers"},
-			{Head: "rate", Cell: func(c stats.Consumer, _ *cli.CellStyle) string { return fmt.Sprintf("%.4g/s", c.Rate) }},
-			{Head: "lag", Field: "lagSeconds", Cell: func(c stats.Consumer, _ *cli.CellStyle) string {
+		Columns: cli.Columns[stats.Consumer]("consumer, subscription, workers, rate, "+
+			"lag=lagSeconds, waiting=backlog, failing, gave up=gaveUp, seen=lastSeenAt, "+
+			"failing since=failingSince:wide").
+			Cell("subscription", func(c stats.Consumer) string { return dash(c.Subscription) }).
+			Cell("rate", func(c stats.Consumer) string { return fmt.Sprintf("%.4g/s", c.Rate) }).
+			Cell("lag", func(c stats.Consumer) string {
 				if c.LagSeconds == nil {
 					return "-"
 				}
 				return time.Duration(*c.LagSeconds * float64(time.Second)).Round(time.Millisecond).String()
-			}},
-			{Head: "waiting", Field: "backlog"},
-			{Head: "failing", Style: func(c stats.Consumer) cli.Style { return warnIf(c.Failing > 0) }},
-			{Head: "gave up", Field: "gaveUp", Style: func(c stats.Consumer) cli.Style { return warnIf(c.GaveUp > 0) }},
-			{Head: "seen", Field: "lastSeenAt"},
-			{Head: "failing since", Field: "failingSince", Wide: true},
-		},
+			}).
+			Style("failing", func(c stats.Consumer) cli.Style { return warnIf(c.Failing > 0) }).
+			Style("gave up", func(c stats.Consumer) cli.Style { return warnIf(c.GaveUp > 0) }),
 	}
 }
 
@@ -146,19 +144,10 @@ func failureView() cli.View[consumers.Failure] {
 	return cli.View[consumers.Failure]{
 		ID:    func(f consumers.Failure) string { return f.EventID },
 		Empty: "no failures",
-		Columns: []cli.Column[consumers.Failure]{
-			{Head: "consumer"},
-			{Head: "event", Field: "eventId", Whole: true},
-			{Head: "type", Field: "eventType"},
-			{Head: "state", Style: func(f consumers.Failure) cli.Style { return warnIf(f.State == consumers.GaveUp) }},
-			{Head: "attempts", From: 110},
-			{Head: "last", Field: "lastAt", From: 100},
-			{Head: "first", Field: "firstAt", Wide: true},
-			{Head: "namespace", Wide: true},
-			{Head: "tenant", Field: "tenantId", Wide: true},
-			{Head: "subscription", Wide: true},
-			{Head: "ordering key", Field: "orderingKey", Wide: true},
-			{Head: "error", Field: "lastError", Rest: true},
-		},
+		Columns: cli.Columns[consumers.Failure]("consumer, event=eventId:whole, type=eventType, "+
+			"state, attempts:110, last=lastAt:100, first=firstAt:wide, namespace:wide, "+
+			"tenant=tenantId:wide, subscription:wide, ordering key=orderingKey:wide, "+
+			"error=lastError:rest").
+			Style("state", func(f consumers.Failure) cli.Style { return warnIf(f.State == consumers.GaveUp) }),
 	}
 }

@@ -28,10 +28,9 @@ everything that the consumer gave up is tried again.`,
   outboxctl consumer retry mailer --type order.ready --rate 100/s --yes --note 'template fixed'`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	finishChange(cmd, opts)
+	changing(cmd, opts, addWaitFlags)
 	cmd.ValidArgsFunction = cli.OnlyFirst(cli.CompleteConsumers(app))
 	addFailureFilters(cmd, &params)
-	addWaitFlags(cmd, opts)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		params.Consumer, opts.ids = args[0], args[1:]
 		opts.audit.Note = cmp.Or(opts.audit.Note, "retry for consumer "+args[0])
@@ -47,7 +46,7 @@ func runConsumerRetry(ctx context.Context, opts *changeOptions, p consumers.Fail
 	if len(opts.ids) > 0 && p.Narrows() {
 		return fault.Usagef("specify ids or filters, not both")
 	}
-	ids, err := readIDs(opts.app.In, opts.ids)
+	ids, err := cli.ReadIDs(opts.app.In, opts.ids)
 	if err != nil {
 		return err
 	}

@@ -204,7 +204,8 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 		fmt.Fprintf(app.Err, "events go to %s, not to the fake\n", app.BrokerKind().Title)
 	}
 	warnShadowed(app)
-	if err := cli.WriteObject(app, opts.output, info, func(w io.Writer) error { return writeExports(w, info) }); err != nil {
+	human := func(p *cli.Page) { writeExports(p, info) }
+	if err := cli.WriteObject(app, opts.output, info, human); err != nil {
 		return err
 	}
 	if _, given := app.Flag("state-dir"); given {
@@ -221,10 +222,10 @@ func devFarewell(opts *devOptions) string {
 	return "running; Ctrl-C stops everything"
 }
 
-func writeExports(w io.Writer, info devstate.Info) error {
-	_, err := fmt.Fprintf(w, "export DATABASE_URL='%s'\nexport REDIS_URL='%s'\nexport PUBSUB_EMULATOR_HOST='%s'\nexport GOOGLE_CLOUD_PROJECT='%s'\n",
+func writeExports(w io.Writer, info devstate.Info) {
+	fmt.Fprintf(w, "export DATABASE_URL='%s'\nexport REDIS_URL='%s'\n"+
+		"export PUBSUB_EMULATOR_HOST='%s'\nexport GOOGLE_CLOUD_PROJECT='%s'\n",
 		info.DatabaseURL, info.RedisURL, info.PubSubEmulator, info.PubSubProject)
-	return err
 }
 
 // resetState deletes the servers' folders. The caller holds the lock, so no other process is using

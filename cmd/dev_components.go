@@ -11,7 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/demo"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/ui"
@@ -163,4 +165,40 @@ func freeAddr(a *cli.App, usual string) string {
 	}
 	_ = listener.Close()
 	return listener.Addr().String()
+}
+
+const (
+	demoReport        = 5 * time.Second
+	sayOutboxPatience = 3 * time.Second
+)
+
+func (o *devOptions) runDemo(ctx context.Context, app *cli.App) error {
+	pool, err := app.Pool(ctx)
+	if err != nil {
+		return err
+	}
+	types, err := app.Registry(ctx)
+	if err != nil {
+		return err
+	}
+	emitter := emit.New(types)
+	emitter.Now = app.Now
+	params := demo.Params{Seed: o.demoSeed, Rate: o.demoRate, Report: demoReport, Now: app.Now}
+	report := func(r demo.Report) {
+		fmt.Fprintln(app.Err, r)
+		if ctx.Err() == nil { // the last word comes when the publisher has finished, too
+			sayOutbox(ctx, app, o.info)
+		}
+	}
+	return demo.New(params, pool, emitter, report).Run(ctx)
+}
+
+// sayOutbox prints how the events are doing, or nothing when the database does not answer.
+func sayOutbox(ctx context.Context, app *cli.App, info devstate.Info) {
+	ctx, cancel := context.WithTimeout(ctx, sayOutboxPatience)
+	defer cancel()
+	if o, err := demo.ReadOutbox(ctx, info.DatabaseURL, info.StartedAt); err == nil {
+		fmt.Fprintf(app.Err, "outbox: %d published since the start, %d waiting, %d dead letters open\n",
+			o.Published, o.Waiting, o.Dead)
+	}
 }

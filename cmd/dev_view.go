@@ -31,8 +31,8 @@ type devView struct {
 	terminal cli.Streams
 	runs     []string // what runs, by name
 	log      string   // where the logs are
-	backlog  []float64
-	departed []float64
+	backlog  cli.Trend
+	departed cli.Trend
 	sample   dlq.Entry // the dead letter that its commands name: one that changed each second could not be typed
 	sampled  time.Time
 }
@@ -81,8 +81,8 @@ func (v *devView) look(ctx context.Context, app *cli.App, box *dlq.Outbox) error
 	if _, err := box.ListDeadLetters(ctx, newest, func(e dlq.Entry) error { dead = append(dead, e); return nil }); err != nil {
 		return err
 	}
-	v.backlog = remember(v.backlog, float64(report.Backlog))
-	v.departed = remember(v.departed, report.Flow.DrainPerSecond)
+	v.backlog.Add(float64(report.Backlog))
+	v.departed.Add(report.Flow.DrainPerSecond)
 	v.head(app.Out, report)
 	if len(dead) > 0 {
 		fmt.Fprintln(app.Out)
@@ -108,8 +108,8 @@ func (v *devView) head(w io.Writer, report *stats.Report) {
 	}
 	line("logs", "%s", v.log)
 	fmt.Fprintln(w)
-	line("published", "%-22s %s", fmt.Sprintf("%.1f/s, %s in 5m", report.Flow.DrainPerSecond, words.Count(report.Published.Last5m)), sparkline(v.departed))
-	line("waiting", "%-22s %s", fmt.Sprintf("%s, oldest %s", words.Count(report.Backlog), cli.Age(time.Duration(report.OldestAgeSeconds*float64(time.Second)))), sparkline(v.backlog))
+	line("published", "%-22s %s", fmt.Sprintf("%.1f/s, %s in 5m", report.Flow.DrainPerSecond, words.Count(report.Published.Last5m)), v.departed)
+	line("waiting", "%-22s %s", fmt.Sprintf("%s, oldest %s", words.Count(report.Backlog), cli.Age(time.Duration(report.OldestAgeSeconds*float64(time.Second)))), v.backlog)
 	line("dead letters", "%s open", words.Count(report.DLQ.Open))
 }
 

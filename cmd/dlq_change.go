@@ -9,8 +9,7 @@ import (
 )
 
 func newDLQReplayCmd(app *cli.App) *cobra.Command {
-	opts := &changeOptions{app: app, action: dlq.Replay}
-	cmd := &cobra.Command{
+	return changingDead(app, dlq.Replay, &cobra.Command{
 		Use:   "replay [ID... | -]",
 		Short: "Send dead events again",
 		Long: `Send the events of dead letters again: the original row is queued again, with no
@@ -42,16 +41,11 @@ shows how many of the set each has processed:
   outboxctl dlq replay --fingerprint 3f2a9c11d0be --wait --timeout 2m --yes --note 'consumer corrected'
   outboxctl dlq replay --reason max_attempts --since 2h --abort-if-dead 5% --rate 200/s --yes --note 'broker is back'
   outboxctl dlq replay --type payment_settled --plan`,
-	}
-	finishDLQChange(cmd, opts)
-	addReplayFlags(cmd, opts)
-	cmd.Flags().BoolVar(&opts.force, "force", false, "replay also what would fail again unchanged")
-	return cmd
+	}, addReplayFlags, addForceFlag)
 }
 
 func newDLQDiscardCmd(app *cli.App) *cobra.Command {
-	opts := &changeOptions{app: app, action: dlq.Discard}
-	cmd := &cobra.Command{
+	return changingDead(app, dlq.Discard, &cobra.Command{
 		Use:   "discard [ID... | -]",
 		Short: "Mark dead letters as not worth replaying",
 		Long: `Mark dead letters as handled without sending their events. The mark can be taken back
@@ -59,27 +53,23 @@ with outboxctl dlq restore until cleanup removes the row. Specify ids (a dead le
 event's; - reads them from standard input) or filters.`,
 		Example: `  outboxctl dlq discard 01890a5d-ac96-774b-bcce-b302099a8057 --note 'test order'
   outboxctl dlq discard --reason invalid_payload --until 30d --yes --note 'no longer needed'`,
-	}
-	finishDLQChange(cmd, opts)
-	return cmd
+	})
 }
 
 func newDLQRestoreCmd(app *cli.App) *cobra.Command {
-	opts := &changeOptions{app: app, action: dlq.Restore}
-	cmd := &cobra.Command{
+	return changingDead(app, dlq.Restore, &cobra.Command{
 		Use:   "restore [ID... | -]",
 		Short: "Take a discard back",
 		Long: `Make discarded dead letters open again. Specify ids (a dead letter's or an event's; -
 reads them from standard input) or filters.`,
 		Example: "  outboxctl dlq restore 01890a5d-ac96-774b-bcce-b302099a8057 --note 'discarded by mistake'",
-	}
-	finishDLQChange(cmd, opts)
-	return cmd
+	})
 }
 
-// finishDLQChange gives a command that changes dead letters its flags and its run function.
-func finishDLQChange(cmd *cobra.Command, opts *changeOptions) {
-	opts.filter = &outbox.Query{State: opts.action.State()}
-	addFilterFlags(cmd, opts.filter, "that died", "state")
-	finishChange(cmd, opts)
+// changingDead completes a command that changes dead letters, chosen by ids or filters.
+func changingDead(app *cli.App, action dlq.Action, cmd *cobra.Command,
+	flags ...changeFlags) *cobra.Command {
+	filter := &outbox.Query{State: action.State()}
+	addFilterFlags(cmd, filter, "that died", "state")
+	return changing(cmd, &changeOptions{app: app, action: action, filter: filter}, flags...)
 }

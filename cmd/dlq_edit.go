@@ -1,16 +1,8 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"path/filepath"
-	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -90,7 +82,10 @@ func runDLQEdit(ctx context.Context, opts *dlqEditOptions) error {
 		return err
 	}
 	if opts.data == "" {
-		if data, err = opts.fromEditor(ctx, edit); err != nil {
+		l := edit.Letter
+		if data, err = app.EditPayload(ctx, edit.Data, edit,
+			"The payload of "+l.EventType+" "+l.EventID+", "+l.AggregateType+"/"+l.AggregateID+".",
+			"It died of "+l.Reason+": "+safetext.Cut(l.ErrorMessage, 400)); err != nil {
 			return err
 		}
 	}
@@ -109,7 +104,7 @@ func (o *dlqEditOptions) apply(ctx context.Context, edit *dlq.Editing, data []by
 	w := o.app.Err
 	l := edit.Letter
 	fmt.Fprintf(w, "%s event %s, %s: %s\n", safetext.Line(l.EventType), l.EventID, l.Reason, safetext.Cut(safetext.Line(l.ErrorMessage), 160))
-	o.app.WriteDiff(w, o.app.ErrTTY, indentedLike(edit.Data, data), indented(data))
+	o.app.WriteJSONDiff(w, o.app.ErrTTY, edit.Data, data)
 	if l.Blocks > 0 {
 		fmt.Fprintf(w, "%s behind it in its ordering key %s for the corrected one\n", words.Counted(l.Blocks, "event"), plural(l.Blocks, "waits", "wait"))
 	}
@@ -123,13 +118,13 @@ func (o *dlqEditOptions) apply(ctx context.Context, edit *dlq.Editing, data []by
 	if err != nil {
 		return err
 	}
-	return cli.WriteObject(o.app, o.output, r, func(out io.Writer) error {
-		text := "valid: would be emitted as a new event, and the dead letter discarded\n"
-		if !r.DryRun {
-			text = fmt.Sprintf("corrected by event %s%s; see what becomes of it with: outboxctl why %s\n", r.CorrectedBy, o.app.Where(), r.CorrectedBy)
+	return cli.WriteObject(o.app, o.output, r, func(p *cli.Page) {
+		if r.DryRun {
+			fmt.Fprintln(p, "valid: would be emitted as a new event, and the dead letter discarded")
+			return
 		}
-		_, err := io.WriteString(out, text)
-		return err
+		fmt.Fprintf(p, "corrected by event %s%s; see what becomes of it with: outboxctl why %[1]s\n",
+			r.CorrectedBy, o.app.Where())
 	})
 }
 
@@ -138,113 +133,4 @@ func plural(n int64, one, many string) string {
 		return one
 	}
 	return many
-}
-
-func indented(data []byte) string {
-	var text bytes.Buffer
-	if json.Indent(&text, bytes.TrimSpace(data), "", "  ") != nil {
-		return string(data)
-	}
-	return text.String()
-}
-
-// indentedLike is indented, with the keys sorted where those of another payload are, as jq writes
-// them: else all lines would differ.
-func indentedLike(data, other []byte) string {
-	if sorted := indentedSorted(data); sorted != "" && indentedSorted(other) == indented(other) {
-		return sorted
-	}
-	return indented(data)
-}
-
-func indentedSorted(data []byte) string {
-	var value any
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	if decoder.Decode(&value) != nil {
-		return ""
-	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if encoder.Encode(value) != nil {
-		return ""
-	}
-	return strings.TrimSuffix(text.String(), "\n")
-}
-
-// fromEditor lets a person write the payload until it is valid or they leave it as it is. The file
-// has a folder of its own, which other users cannot read and which is gone afterwards, with what
-// the editor left beside it: it holds a payload.
-func (o *dlqEditOptions) fromEditor(ctx context.Context, edit *dlq.Editing) ([]byte, error) {
-	// A terminal that is closed in the meantime would end the process before it can remove the folder.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT)
-	defer stop()
-	folder, err := os.MkdirTemp(o.app.Env("TMPDIR"), "outboxctl-edit-")
-	if err != nil {
-		return nil, fmt.Errorf("edit the payload: %w", err)
-	}
-	text, err := o.write(ctx, edit, filepath.Join(folder, "payload.json"))
-	if gone := os.RemoveAll(folder); err == nil && gone != nil {
-		err = fmt.Errorf("remove the payload that was edited: %w", gone)
-	}
-	return []byte(text), err
-}
-
-// write opens the file in the editor, again with what is wrong at the top, until it is valid or
-// left as it was.
-func (o *dlqEditOptions) write(ctx context.Context, edit *dlq.Editing, name string) (text string, err error) {
-	var problem error
-	for text = indented(edit.Data) + "\n"; ; {
-		if err := os.WriteFile(name, []byte(editHead(edit, problem)+text), 0o600); err != nil {
-			return "", fmt.Errorf("edit the payload: %w", err)
-		}
-		if err := o.app.EditFile(ctx, name); err != nil {
-			return "", err
-		}
-		written, err := os.ReadFile(name)
-		if err != nil {
-			return "", fmt.Errorf("edit the payload: %w", err)
-		}
-		before := text
-		text = withoutComments(string(written))
-		problem = edit.Check([]byte(text))
-		if problem == nil || edit.Same([]byte(text)) {
-			return text, nil
-		}
-		if text == before {
-			return "", fault.Hint(problem, "nothing was changed")
-		}
-	}
-}
-
-// editHead tells in the file what it is about, in lines that are not part of the payload.
-func editHead(edit *dlq.Editing, problem error) string {
-	l := edit.Letter
-	var lines []string
-	if problem != nil {
-		lines = append(lines, strings.Split(problem.Error(), "\n")...)
-		lines = append(lines, "Leave it as it is to give up.", "")
-	}
-	lines = append(lines,
-		"The payload of "+l.EventType+" "+l.EventID+", "+l.AggregateType+"/"+l.AggregateID+".",
-		"It died of "+l.Reason+": "+safetext.Cut(l.ErrorMessage, 400),
-		"Lines that begin with # are left out. An unchanged payload changes nothing.")
-	var head strings.Builder
-	for _, line := range lines {
-		head.WriteString(strings.TrimRight("# "+safetext.Line(line), " ") + "\n")
-	}
-	return head.String()
-}
-
-// withoutComments leaves out the lines that begin with #. No line of JSON does.
-func withoutComments(text string) string {
-	var kept strings.Builder
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "#") {
-			kept.WriteString(line)
-		}
-	}
-	return kept.String()
 }

@@ -39,7 +39,7 @@ func runDLQExport(ctx context.Context, app *cli.App, args []string, flags *dlq.Q
 	if err := app.RefuseEmpty(flags.FieldNames()...); err != nil {
 		return err
 	}
-	ids, err := readIDs(app.In, args)
+	ids, err := cli.ReadIDs(app.In, args)
 	if err != nil {
 		return err
 	}

@@ -101,25 +101,17 @@ func dlqView(ctx context.Context, o *dlq.Outbox) cli.View[dlq.Entry] {
 	return cli.View[dlq.Entry]{
 		Empty:   "no dead letters",
 		Shorten: shortIDs(ctx, o),
-		Columns: []cli.Column[dlq.Entry]{
-			{Head: "id", ID: true},
-			{Head: "failed", Field: "failedAt", From: 70},
-			{Head: "type", Field: "eventType"},
-			{Head: "reason", From: 100},
-			{Head: "attempts", Field: "attemptCount", From: 110},
-			{Head: "state", From: 120, Style: func(e dlq.Entry) cli.Style { return stateStyle(e.State) }},
-			{Head: "error", Field: "errorMessage", Rest: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return s.Error(e.ErrorMessage, e.EventType) }},
-			{Head: "blocks", Wide: true, Cell: func(e dlq.Entry, s *cli.CellStyle) string { return blocks(e.Blocks) }},
-			{Head: "event", Field: "eventId", Wide: true, ID: true},
-			{Head: "aggregate", Field: "aggregateType aggregateId", Wide: true},
-			{Head: "topic", Wide: true},
-			{Head: "namespace", Wide: true},
-			{Head: "tenant", Field: "tenantId", Wide: true},
-			{Head: "fingerprint", Wide: true},
-			{Head: "emitted", Field: "eventCreatedAt", Wide: true},
-			{Head: "changed", Field: "stateChangedAt", Wide: true},
-			{Head: "corrected by", Field: "correctedBy", Wide: true, ID: true},
-		},
+		Columns: cli.Columns[dlq.Entry]("id:id, failed=failedAt:70, type=eventType, reason:100, "+
+			"attempts=attemptCount:110, state:120, error=errorMessage:rest, blocks:wide, "+
+			"event=eventId:wide:id, aggregate=aggregateType aggregateId:wide, topic:wide, "+
+			"namespace:wide, tenant=tenantId:wide, fingerprint:wide, "+
+			"emitted=eventCreatedAt:wide, changed=stateChangedAt:wide, "+
+			"corrected by=correctedBy:wide:id").
+			Style("state", func(e dlq.Entry) cli.Style { return stateStyle(e.State) }).
+			CellFor("error", func(e dlq.Entry, s *cli.CellStyle) string {
+				return s.Error(e.ErrorMessage, e.EventType)
+			}).
+			Cell("blocks", func(e dlq.Entry) string { return blocks(e.Blocks) }),
 	}
 }
 
@@ -152,13 +144,8 @@ func dlqGroupView(ctx context.Context, o *dlq.Outbox, by string) cli.View[dlq.Gr
 		ID:      func(g dlq.Group) string { return g.Value },
 		Empty:   "no dead letters",
 		Shorten: shortIDs(ctx, o),
-		Columns: []cli.Column[dlq.Group]{
-			{Head: by, Field: "value"},
-			{Head: "count"},
-			{Head: "first", Field: "firstSeen", From: 100},
-			{Head: "last", Field: "lastSeen"},
-			{Head: "sample", Field: "sampleId", From: 90, ID: true},
-			{Head: "error", Field: "sampleError", Rest: true, Cell: func(g dlq.Group, s *cli.CellStyle) string { return s.Error(g.SampleError, g.Value) }},
-		},
+		Columns: cli.Columns[dlq.Group](by+"=value, count, first=firstSeen:100, "+
+			"last=lastSeen, sample=sampleId:90:id, error=sampleError:rest").
+			CellFor("error", func(g dlq.Group, s *cli.CellStyle) string { return s.Error(g.SampleError, g.Value) }),
 	}
 }

@@ -50,7 +50,8 @@ func runDoctor(ctx context.Context, opts *doctorOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := cli.WriteList(opts.app, opts.output, doctorView(), findings); err != nil {
+	view := doctorView("", func(f doctor.Finding) doctor.Finding { return f })
+	if err := cli.WriteList(opts.app, opts.output, view, findings); err != nil {
 		return err
 	}
 	return opts.verdict(doctor.Worst(findings))
@@ -97,18 +98,8 @@ func doctorOfContexts(ctx context.Context, opts *doctorOptions, names []string) 
 			rows = append(rows, contextFinding{c.Context, f})
 		}
 	}
-	one := doctorView()
-	view := cli.View[contextFinding]{
-		ID:      func(f contextFinding) string { return f.Context + "/" + one.ID(f.Finding) },
-		Columns: []cli.Column[contextFinding]{{Head: "context"}},
-	}
-	for _, c := range one.Columns {
-		column := cli.Column[contextFinding]{Head: c.Head, Field: c.Field, Wrap: c.Wrap}
-		if c.Style != nil {
-			column.Style = func(f contextFinding) cli.Style { return c.Style(f.Finding) }
-		}
-		view.Columns = append(view.Columns, column)
-	}
+	view := doctorView("context, ", func(f contextFinding) doctor.Finding { return f.Finding })
+	view.ID = func(f contextFinding) string { return f.Context + "/" + f.Area + "/" + f.Check }
 	if err := cli.WriteList(opts.app, opts.output, view, rows); err != nil {
 		return err
 	}
@@ -146,19 +137,12 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) docto
 	return p
 }
 
-func doctorView() cli.View[doctor.Finding] {
+// doctorView is how rows are listed that are findings, or have one behind the columns before.
+func doctorView[T any](before string, finding func(T) doctor.Finding) cli.View[T] {
 	colours := map[doctor.Level]cli.Style{doctor.OK: cli.StyleGood, doctor.Warn: cli.StyleWarn, doctor.Fail: cli.StyleError}
-	return cli.View[doctor.Finding]{
-		ID: func(f doctor.Finding) string { return f.Area + "/" + f.Check },
-		Columns: []cli.Column[doctor.Finding]{
-			{
-				Head:  "level",
-				Style: func(f doctor.Finding) cli.Style { return colours[f.Level] },
-			},
-			{Head: "area"},
-			{Head: "check"},
-			{Head: "finding", Field: "message", Wrap: true},
-			{Head: "remedy", Wrap: true},
-		},
+	return cli.View[T]{
+		ID: func(row T) string { return finding(row).Area + "/" + finding(row).Check },
+		Columns: cli.Columns[T](before+"level, area, check, finding=message:wrap, remedy:wrap").
+			Style("level", func(row T) cli.Style { return colours[finding(row).Level] }),
 	}
 }

@@ -23,23 +23,21 @@ import (
 )
 
 type emitOptions struct {
-	app   *cli.App
-	given func(flag string) bool
+	app *cli.App
+	// event has what flags set as it is; the rest is read from the others.
+	event                               emit.Event
+	data, tenant, occurredAt, deliverAt string
+	in                                  cli.DurationFlag
+	headers                             []string
 
-	eventType, aggregateID, aggregateType, data string
-	dedupeKey, tenant, namespace, occurredAt    string
-	deliverAt                                   string
-	in                                          cli.DurationFlag
-	orderingKey                                 string
-	ordered                                     bool
-	headers                                     []string
-	maxAttempts                                 int
+	stdin, atomic, dryRun bool
+	txSize                int
+	output                cli.Output
+}
 
-	stdin  bool
-	atomic bool
-	txSize int
-	dryRun bool
-	output cli.Output
+func (o *emitOptions) given(flag string) bool {
+	_, given := o.app.Flag(flag)
+	return given
 }
 
 func newEmitCmd(app *cli.App) *cobra.Command {
@@ -66,23 +64,20 @@ continue.`,
   outboxctl emit --type notification_requested --aggregate-id $NOTICE --data @notice.json --in 2h
   outboxctl emit --stdin < events.jsonl
   outboxctl emit --stdin --dry-run < events.jsonl`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts.given = cmd.Flags().Changed
-			return runEmit(cmd.Context(), opts)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runEmit(cmd.Context(), opts) },
 	}
-	f := cmd.Flags()
-	f.StringVar(&opts.eventType, "type", "", "event type; outboxctl registry list shows them")
-	f.StringVar(&opts.aggregateID, "aggregate-id", "", "UUID of the aggregate the event is about")
+	f, event := cmd.Flags(), &opts.event
+	f.StringVar(&event.Type, "type", "", "event type; outboxctl registry list shows them")
+	f.StringVar(&event.AggregateID, "aggregate-id", "", "UUID of the aggregate the event is about")
 	f.StringVar(&opts.data, "data", "", "payload: JSON, @file, or - for standard input")
-	f.StringVar(&opts.aggregateType, "aggregate-type", "", "aggregate type, checked against the event type's own")
-	f.StringVar(&opts.dedupeKey, "dedupe-key", "", "write nothing when this namespace and type have an event with the key")
+	f.StringVar(&event.AggregateType, "aggregate-type", "", "aggregate type, checked against the event type's own")
+	f.StringVar(&event.DedupeKey, "dedupe-key", "", "write nothing when this namespace and type have an event with the key")
 	f.StringVar(&opts.tenant, "tenant", "", "UUID of the tenant; the dedupe key must then start with it and a slash")
-	f.StringVar(&opts.namespace, "namespace", "", "namespace of the event (default \"default\")")
-	f.StringVar(&opts.orderingKey, "ordering-key", "", "publish the event after all earlier ones of its namespace with this key")
-	f.BoolVar(&opts.ordered, "ordered", false, "publish the event after all earlier ones of its aggregate that are ordered too")
+	f.StringVar(&event.Namespace, "namespace", "", "namespace of the event (default \"default\")")
+	f.StringVar(&event.OrderingKey, "ordering-key", "", "publish the event after all earlier ones of its namespace with this key")
+	f.BoolVar(&event.ByAggregate, "ordered", false, "publish the event after all earlier ones of its aggregate that are ordered too")
 	f.StringArrayVar(&opts.headers, "header", nil, "extra message attribute as name=value; repeatable")
-	f.IntVar(&opts.maxAttempts, "max-attempts", 0, "failed deliveries after which the event is dead (default the publisher's)")
+	f.IntVar(&event.MaxAttempts, "max-attempts", 0, "failed deliveries after which the event is dead (default the publisher's)")
 	f.StringVar(&opts.deliverAt, "deliver-at", "", "publish it then and not before, RFC 3339")
 	f.Var(&opts.in, "in", "publish it after this time and not before, such as 2h")
 	f.StringVar(&opts.occurredAt, "occurred-at", "", "when it happened, RFC 3339 (default now)")
@@ -112,11 +107,10 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 			params.TxSize = opts.txSize
 		}
 	} else {
-		event, err := opts.event()
-		if err != nil {
+		if err := opts.readEvent(); err != nil {
 			return err
 		}
-		params.Event = &event
+		params.Event = &opts.event
 	}
 	// A bad event is an error before a connection is made; of a stream only a dry run is checked as
 	// a whole.
@@ -147,8 +141,8 @@ func (o *emitOptions) checkEvents(ctx context.Context, params outbox.EmitParams)
 	case o.stdin:
 		fmt.Fprintf(o.app.Err, "valid: %s; nothing written\n", words.Counted(int64(result.Events), "event"))
 	default:
-		topic := types.TopicOf(o.namespace, o.eventType)
-		fmt.Fprintf(o.app.Err, "valid: %s would be published on %s; nothing written\n", o.eventType, topic)
+		topic := types.TopicOf(o.event.Namespace, o.event.Type)
+		fmt.Fprintf(o.app.Err, "valid: %s would be published on %s; nothing written\n", o.event.Type, topic)
 	}
 	return nil
 }
@@ -241,13 +235,8 @@ func (o *emitOptions) summarise(ctx context.Context, r outbox.EmitResult, err er
 
 func emittedView() cli.View[outbox.Emitted] {
 	return cli.View[outbox.Emitted]{
-		Columns: []cli.Column[outbox.Emitted]{
-			{Head: "id"},
-			{Head: "type"},
-			{Head: "topic", Wide: true},
-			{Head: "already enqueued", Field: "alreadyEnqueued"},
-			{Head: "line", Wide: true},
-		},
+		Columns: cli.Columns[outbox.Emitted]("id, type, topic:wide, " +
+			"already enqueued=alreadyEnqueued, line:wide"),
 	}
 }
 
@@ -264,7 +253,7 @@ func (o *emitOptions) check() error {
 		}
 	}
 	switch {
-	case o.ordered && o.orderingKey != "":
+	case o.event.ByAggregate && o.event.OrderingKey != "":
 		return fault.Usagef("--ordered takes the aggregate as the key, --ordering-key names one: use one of them")
 	case o.given("in") && o.given("deliver-at"):
 		return fault.Usagef("--in counts from now, --deliver-at names the time: use one of them")
@@ -278,16 +267,12 @@ func (o *emitOptions) check() error {
 	return nil
 }
 
-// event reads the flags. What a flag's own syntax demands is checked here, the rest
-// by the emitter.
-func (o *emitOptions) event() (emit.Event, error) {
-	p := emit.Event{
-		Type: o.eventType, AggregateType: o.aggregateType, DedupeKey: o.dedupeKey, Namespace: o.namespace,
-		AggregateID: o.aggregateID, MaxAttempts: o.maxAttempts,
-		OrderingKey: o.orderingKey, ByAggregate: o.ordered,
-	}
+// readEvent reads the flags. What a flag's own syntax demands is checked here, the rest by the
+// emitter.
+func (o *emitOptions) readEvent() (err error) {
+	p := &o.event
 	var problems []string
-	if o.given("max-attempts") && o.maxAttempts < 1 {
+	if o.given("max-attempts") && o.event.MaxAttempts < 1 {
 		problems = append(problems, "--max-attempts must be at least 1")
 	}
 	// An empty value is a variable that was not set, not a choice.
@@ -297,7 +282,6 @@ func (o *emitOptions) event() (emit.Event, error) {
 		}
 	}
 	if o.tenant != "" {
-		var err error
 		if p.TenantID, err = outbox.ParseTenant(o.tenant); err != nil {
 			problems = append(problems, err.Error())
 		}
@@ -331,11 +315,11 @@ func (o *emitOptions) event() (emit.Event, error) {
 		p.Headers[name] = value
 	}
 	if len(problems) > 0 {
-		return p, fault.Usagef("%s", strings.Join(problems, "; "))
+		return fault.Usagef("%s", strings.Join(problems, "; "))
 	}
 	data, err := readData(o.app, o.data)
 	p.Data = json.RawMessage(data)
-	return p, err
+	return err
 }
 
 // readData reads what --data names: a file after @, standard input for -, otherwise the text

@@ -63,7 +63,7 @@ func jsonObjects() map[string][]any {
 		"consumer show":     {idem.Mark{}},
 		"migrate":           {migrateResult{}, adoption.Adoption{}},
 		"migrate down":      {migrateResult{}},
-		"migrate status":    {migrationEntry{}},
+		"migrate status":    {migrate.StepStatus{}},
 		"migrate version":   {migrate.Versions{}},
 		"pause":             {outbox.PauseResult{}},
 		"pause list":        {outbox.HeldPause{}},

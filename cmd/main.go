@@ -19,6 +19,7 @@ import (
 // SIGTERM cancels the command's context so that it can stop cleanly; a second one meets the default
 // action and ends the process at once.
 func Main(args []string, streams cli.Streams, environ []string) int {
+	cli.DropWidths()
 	ctx, caught, stop := notifySignals(context.Background())
 	defer stop()
 	code := Run(ctx, args, streams, environ)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -156,15 +157,14 @@ type migrateResult struct {
 }
 
 type migrateStep struct {
-	Version     int64   `json:"version"`
-	Name        string  `json:"name"`
+	migrate.Step
 	TookSeconds float64 `json:"tookSeconds"`
 }
 
 func writeMigrateResult(app *cli.App, output cli.Output, res migrate.Result, down bool) error {
 	steps := make([]migrateStep, 0, len(res.Ran))
 	for _, r := range res.Ran {
-		steps = append(steps, migrateStep{r.Version, r.Name, r.Took.Seconds()})
+		steps = append(steps, migrateStep{r.Step, r.Took.Seconds()})
 	}
 	out := migrateResult{From: res.From, To: res.To, Applied: steps}
 	word := "applied"
@@ -172,14 +172,13 @@ func writeMigrateResult(app *cli.App, output cli.Output, res migrate.Result, dow
 		out.Applied, out.Reverted = []migrateStep{}, steps
 		word = "reverted"
 	}
-	return cli.WriteObject(app, output, out, func(w io.Writer) error {
-		var err error
+	return cli.WriteObject(app, output, out, func(p *cli.Page) {
 		if len(steps) == 0 {
-			_, err = fmt.Fprintf(w, "nothing to do: schema version %d\n", res.To)
-		} else {
-			_, err = fmt.Fprintf(w, "schema version %d (was %d): %d %s%s\n", res.To, res.From, len(steps), word, app.Where())
+			fmt.Fprintf(p, "nothing to do: schema version %d\n", res.To)
+			return
 		}
-		return err
+		fmt.Fprintf(p, "schema version %d (was %d): %d %s%s\n",
+			res.To, res.From, len(steps), word, app.Where())
 	})
 }
 
@@ -210,5 +209,36 @@ func migrateError(err error) error {
 		return fault.Hint(fault.As(fault.Precondition, err), "run it as the owner of the tables or, before there are any, as one who may create in the schema")
 	default:
 		return err
+	}
+}
+
+// migrateLimits bound how long a migration waits, and how long others wait for it.
+type migrateLimits struct {
+	lockTimeout, retryFor, wait time.Duration
+}
+
+func (l *migrateLimits) addFlags(cmd *cobra.Command) {
+	cli.AddLimit(cmd, &l.lockTimeout, "lock-timeout", migrate.DefaultLockTimeout, time.Millisecond,
+		"stop waiting for a table lock after this long, and retry later")
+	cli.AddLimit(cmd, &l.retryFor, "retry-for", migrate.DefaultRetryFor, 0,
+		"how long to try one migration again while others hold its locks")
+	cli.AddLimit(cmd, &l.wait, "wait", migrate.DefaultWait, 0,
+		"how long to wait for another migration to finish")
+}
+
+// options turns the flags into the runner's options: there zero means the default, here it means
+// not at all.
+func (l *migrateLimits) options(app *cli.App) migrate.Options {
+	never := func(d time.Duration) time.Duration {
+		if d == 0 {
+			return -1
+		}
+		return d
+	}
+	return migrate.Options{
+		LockTimeout: l.lockTimeout,
+		RetryFor:    never(l.retryFor),
+		Wait:        never(l.wait),
+		Progress:    func(message string) { fmt.Fprintln(app.Err, message) },
 	}
 }

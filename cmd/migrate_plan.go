@@ -37,7 +37,8 @@ func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Optio
 	if err != nil {
 		return migrateError(err)
 	}
-	if err := cli.WriteObject(opts.app, opts.output, plan, func(w io.Writer) error { return writeMigrationPlan(w, plan) }); err != nil {
+	human := func(p *cli.Page) { writeMigrationPlan(planPage{p}, plan) }
+	if err := cli.WriteObject(opts.app, opts.output, plan, human); err != nil {
 		return err
 	}
 	if len(plan.Blocked) > 0 {
@@ -47,12 +48,11 @@ func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Optio
 	return nil
 }
 
-func writeMigrationPlan(w io.Writer, plan adoption.Adoption) error {
-	p := planPrinter{w: w}
+func writeMigrationPlan(p planPage, plan adoption.Adoption) {
 	switch {
 	case !plan.Exists:
 		p.line("There is no table outbox_events: migrate creates everything, with event types as %s.", plan.Types)
-		return p.err
+		return
 	case plan.Pending == 0:
 		p.line("The schema is at version %d: nothing to do.", plan.Database)
 	case plan.Database > 0:
@@ -72,7 +72,7 @@ func writeMigrationPlan(w io.Writer, plan adoption.Adoption) error {
 	p.list("What differs and does not matter", plan.Harmless)
 	p.list("What to know before", plan.Warnings)
 	if len(plan.Blocked) > 0 {
-		return p.err
+		return
 	}
 	if len(plan.Steps) > 0 {
 		p.head("What takes time, about %s in all; writers wait for none of it", seconds(plan.Seconds))
@@ -90,23 +90,15 @@ func writeMigrationPlan(w io.Writer, plan adoption.Adoption) error {
 		}
 	}
 	p.backlog(plan.Waiting, plan.Backlog)
-	return p.err
 }
 
-type planPrinter struct {
-	w   io.Writer
-	err error
-}
+// planPage is a page of sentences, some of them with a list.
+type planPage struct{ io.Writer }
 
-func (p *planPrinter) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
+func (p planPage) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+func (p planPage) head(format string, args ...any) { p.line("\n"+format+":", args...) }
 
-func (p *planPrinter) head(format string, args ...any) { p.line("\n"+format+":", args...) }
-
-func (p *planPrinter) list(head string, lines []string) {
+func (p planPage) list(head string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
@@ -116,7 +108,7 @@ func (p *planPrinter) list(head string, lines []string) {
 	}
 }
 
-func (p *planPrinter) backlog(waiting int64, b registry.Backlog) {
+func (p planPage) backlog(waiting int64, b registry.Backlog) {
 	p.head("What becomes of %s", words.Counted(waiting, "waiting event"))
 	if b.Judged < waiting {
 		p.line("  the oldest %s were judged", words.Count(b.Judged))

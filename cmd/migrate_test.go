@@ -152,7 +152,7 @@ func TestMigrateStatusJSON(t *testing.T) {
 	db := outboxtest.DB(t)
 	code, out, talk := runCLI(t, []string{"DATABASE_URL=" + db.URL}, "migrate", "status", "-o", "json")
 	require.Equal(t, cli.ExitOK, code, talk)
-	var entries []migrationEntry
+	var entries []migrate.StepStatus
 	require.NoError(t, json.Unmarshal([]byte(out), &entries))
 	require.Equal(t, int64(1), entries[0].Version)
 	require.Equal(t, "00001_create_outbox_events.sql", entries[0].Name)

@@ -2,13 +2,16 @@ package cmd
 
 import (
 	"context"
-	"io"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
 type runE = func(*cobra.Command, []string) error
@@ -34,27 +37,29 @@ func configured(ctx context.Context, app *cli.App) (*cli.Config, *dlq.Outbox, er
 	return cfg, box, err
 }
 
-// boxed is a reader of the outbox, for a command that is given one of what its arguments name.
-func boxed[T any](app *cli.App, read func(context.Context, *dlq.Outbox, []string) (T, error)) func(context.Context, []string) (T, error) {
+// from reads what a command shows from what it opens for that: the outbox, its database or the
+// catalogue.
+func from[S, T any](open func(context.Context) (S, error),
+	read func(context.Context, S, []string) (T, error)) func(context.Context, []string) (T, error) {
 	return func(ctx context.Context, args []string) (found T, err error) {
-		box, err := app.Outbox(ctx)
+		source, err := open(ctx)
 		if err != nil {
 			return found, err
 		}
-		return read(ctx, box, args)
+		return read(ctx, source, args)
 	}
 }
 
 // showing completes a command that reads one thing, and prints it as text or as an object.
 func showing[T any](app *cli.App, cmd *cobra.Command, read func(ctx context.Context, args []string) (T, error),
-	show func(io.Writer, T) error) *cobra.Command {
+	show func(*cli.Page, T)) *cobra.Command {
 	var output cli.Output
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		found, err := read(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
-		return cli.WriteObject(app, output, found, func(w io.Writer) error { return show(w, found) })
+		return cli.WriteObject(app, output, found, func(p *cli.Page) { show(p, found) })
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ObjectFormats()...)
 	return cmd
@@ -123,4 +128,52 @@ func (f *listFlags) list(app *cli.App, check func() error, list func(ctx context
 			return list(ctx, cmd, box)
 		})
 	}
+}
+
+// addFilterFlags gives a command the filters of a query, except some. what happened to the rows at
+// the times of --since and
+// --until.
+func addFilterFlags(cmd *cobra.Command, q *outbox.Query, what string, except ...string) {
+	flags := cmd.Flags()
+	for _, f := range q.Fields() {
+		if slices.Contains(except, f.Name) {
+			continue
+		}
+		help := strings.ReplaceAll(f.Help, "%s", what)
+		switch at := f.At.(type) {
+		case *[]string:
+			flags.StringSliceVar(at, f.Name, nil, help)
+		case *bool:
+			flags.BoolVar(at, f.Name, false, help)
+		case *string:
+			if f.Choices != nil {
+				help += ": " + strings.Join(f.Choices, ", ")
+			}
+			flags.StringVar(at, f.Name, *at, help)
+		}
+	}
+}
+
+// checkFilter reports what is wrong with the filter flags, before a connection is made.
+func checkFilter(app *cli.App, q *outbox.Query) error {
+	_, err := q.Filter(app.Now())
+	return err
+}
+
+// filterBy reads the filter flags by the database's clock, which is the one that rows are stamped
+// with, and names the values that are likely misspelt.
+func filterBy(ctx context.Context, app *cli.App, box *dlq.Outbox, q *outbox.Query) (outbox.Filter, error) {
+	now, err := box.Now(ctx)
+	if err != nil {
+		return outbox.Filter{}, err
+	}
+	f, err := q.Filter(now)
+	if err != nil {
+		return f, err
+	}
+	notes, err := box.Misspelt(ctx, q.Names())
+	for _, note := range notes {
+		fmt.Fprintln(app.Err, "note:", safetext.Line(note))
+	}
+	return f, err
 }

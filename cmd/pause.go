@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -157,24 +156,14 @@ func (o *pauseOptions) write(r outbox.PauseResult, text string) error {
 	case cli.FormatCSV, cli.FormatID:
 		return cli.WriteList(o.app, o.output, pauseResultView(), []outbox.PauseResult{r})
 	default:
-		return cli.WriteObject(o.app, o.output, r, func(w io.Writer) error {
-			_, err := io.WriteString(w, text)
-			return err
-		})
+		return cli.WriteObject(o.app, o.output, r, func(p *cli.Page) { fmt.Fprint(p, text) })
 	}
 }
 
 func pauseResultView() cli.View[outbox.PauseResult] {
 	return cli.View[outbox.PauseResult]{
-		ID: func(p outbox.PauseResult) string { return p.Kind + "=" + p.Value },
-		Columns: []cli.Column[outbox.PauseResult]{
-			{Head: "kind"},
-			{Head: "value"},
-			{Head: "outcome"},
-			{Head: "events"},
-			{Head: "until"},
-			{Head: "run", Field: "runId"},
-		},
+		ID:      func(p outbox.PauseResult) string { return p.Kind + "=" + p.Value },
+		Columns: cli.Columns[outbox.PauseResult]("kind, value, outcome, events, until, run=runId"),
 	}
 }
 
@@ -183,24 +172,17 @@ func newPauseListCmd(app *cli.App) *cobra.Command {
 		Use:     "list",
 		Short:   "List what is paused, by whom, why and until when",
 		Example: "  outboxctl pause list",
-	}, true, pauseView(), boxed(app, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]outbox.HeldPause, error) {
-		return box.Pauses(ctx)
-	}))
+	}, true, pauseView(), from(app.Outbox,
+		func(ctx context.Context, box *dlq.Outbox, _ []string) ([]outbox.HeldPause, error) {
+			return box.Pauses(ctx)
+		}))
 }
 
 func pauseView() cli.View[outbox.HeldPause] {
 	return cli.View[outbox.HeldPause]{
 		ID:    func(p outbox.HeldPause) string { return p.Kind + "=" + p.Value },
 		Empty: "nothing is paused",
-		Columns: []cli.Column[outbox.HeldPause]{
-			{Head: "kind"},
-			{Head: "value", Whole: true},
-			{Head: "events"},
-			{Head: "oldest", Field: "oldestAt", From: 90},
-			{Head: "since", Field: "at", From: 110},
-			{Head: "until"},
-			{Head: "actor"},
-			{Head: "note", Rest: true},
-		},
+		Columns: cli.Columns[outbox.HeldPause]("kind, value:whole, events, oldest=oldestAt:90, " +
+			"since=at:110, until, actor, note:rest"),
 	}
 }

@@ -2,12 +2,19 @@ package cmd
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func newPlanCmd(app *cli.App) *cobra.Command {
@@ -45,20 +52,10 @@ func planView() cli.View[dlq.Plan] {
 	return cli.View[dlq.Plan]{
 		Shorten: func(ids []string) int { return max(planID, shortRuns(ids)) },
 		Empty:   "no plans",
-		Columns: []cli.Column[dlq.Plan]{
-			{Head: "id", ID: true},
-			{Head: "action"},
-			{Head: "state", Style: func(p dlq.Plan) cli.Style { return stateStyle(p.State) }},
-			{Head: "done"},
-			{Head: "of", Field: "total"},
-			{Head: "author"},
-			{Head: "runner", From: 110},
-			{Head: "made", Field: "createdAt", From: 120},
-			{Head: "started", Field: "startedAt", Wide: true},
-			{Head: "ended", Field: "endedAt", Wide: true},
-			{Head: "why", Field: "endedWhy", From: 90, Rest: true},
-			{Head: "note", Wide: true},
-		},
+		Columns: cli.Columns[dlq.Plan]("id:id, action, state, done, of=total, author, "+
+			"runner:110, made=createdAt:120, started=startedAt:wide, ended=endedAt:wide, "+
+			"why=endedWhy:90:rest, note:wide").
+			Style("state", func(p dlq.Plan) cli.Style { return stateStyle(p.State) }),
 	}
 }
 
@@ -92,4 +89,110 @@ func newPlanActCmd(app *cli.App, cmd *cobra.Command,
 	})
 	cli.AddActorFlag(cmd, &audit)
 	return cmd
+}
+
+func newPlanRunCmd(app *cli.App) *cobra.Command {
+	opts := &changeOptions{app: app}
+	cmd := &cobra.Command{
+		Use:   "run ID",
+		Short: "Run a plan, or what is left of it",
+		Long: `Run what is left of a plan: all of it when it was not started yet, the rest when its
+run was stopped or its process is gone. One process at a time runs a plan. Ctrl-C ends after the
+rows it is at.
+
+--ramp, --abort-if-dead, --watch-for, --wait and --force work as in outboxctl dlq replay.`,
+		Example:           "  outboxctl plan run 01890a5d-ac96-774b-bcce-b302099a8057 --yes --rate 200/s --abort-if-dead 5%",
+		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runPlanRun(cmd.Context(), opts, args[0])
+		},
+	}
+	cli.AddYesFlag(cmd, &opts.yes)
+	addForceFlag(cmd, opts)
+	addRunFlags(cmd, opts)
+	addRampFlags(cmd, opts)
+	addWaitFlags(cmd, opts)
+	cli.AddActorFlag(cmd, &opts.audit)
+	return cmd
+}
+
+func runPlanRun(ctx context.Context, opts *changeOptions, id string) error {
+	app := opts.app
+	box, err := app.LongOutbox(ctx)
+	if err != nil {
+		return err
+	}
+	plan, err := box.Plan(ctx, id)
+	if err != nil {
+		return err
+	}
+	opts.action = plan.Action
+	left := plan.Total - plan.Done
+	fmt.Fprintf(app.Err, "plan %s by %s of %s: %s of %s left\n", plan.ID, safetext.Line(plan.Author), plan.CreatedAt.UTC().Format(time.RFC3339),
+		words.Count(left), words.Counted(plan.Total, "row"))
+	if plan.Action == dlq.Replay && plan.StartedAt == nil && !opts.force {
+		if err := dlq.RefuseHopeless(plan.Plan); err != nil {
+			return err
+		}
+	}
+	if err := app.Confirm(ctx, opts.yes, weight(plan.Action, left),
+		fmt.Sprintf("%s %s", plan.Action.Verb(), words.Counted(left, "row"))); err != nil {
+		return err
+	}
+	defer cli.SurviveClosedPipe()()
+	rows, err := opts.newRows(ctx, box, plan.Action.Success(), plan.Action.Success(), left)
+	if err != nil {
+		return err
+	}
+	return opts.runPlan(ctx, box, plan.Plan, nil, rows)
+}
+
+func newPlanShowCmd(app *cli.App) *cobra.Command {
+	return showing(app, &cobra.Command{
+		Use:               "show ID",
+		Short:             "Show a plan: what it holds, how far its run has come, what was not changed",
+		Example:           "  outboxctl plan show 01890a5d-ac96-774b-bcce-b302099a8057",
+		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),
+	}, from(app.Outbox,
+		func(ctx context.Context, box *dlq.Outbox, args []string) (dlq.PlanDetail, error) {
+			return box.Plan(ctx, args[0])
+		}), sayPlan)
+}
+
+func sayPlan(page *cli.Page, p dlq.PlanDetail) {
+	page.Title(fmt.Sprintf("%s, %s", p.Action, p.State))
+	page.Field("plan", p.ID)
+	page.Field("database", p.Database.Place())
+	page.Field("author", p.Author)
+	page.Field("note", p.Note)
+	page.Field("made", page.Time(&p.CreatedAt))
+	if p.StartedAt == nil {
+		page.Field("expires", page.Time(&p.ExpiresAt))
+	}
+	page.Field("rows", words.Count(p.Total))
+	page.Field("left out", countsText(p.LeftOut))
+	if p.StartedAt != nil {
+		page.Title("run")
+		page.Field("runner", p.Runner)
+		page.Field("started", page.Time(p.StartedAt))
+		page.Field("ended", page.Time(p.EndedAt))
+		page.Field("why", p.EndedWhy)
+		page.Field("done", words.Count(p.Done)+" of "+words.Count(p.Total))
+		page.Field("outcomes", countsText(p.Counts))
+	}
+	if len(p.Failed) > 0 {
+		page.Title("not changed")
+		for _, f := range p.Failed {
+			page.Line(f.ID + " " + dlq.Explain(f.Outcome))
+		}
+	}
+}
+
+// countsText writes counts by outcome in words.
+func countsText(counts map[string]int64) string {
+	var parts []string
+	for _, outcome := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, words.Count(counts[outcome])+" "+dlq.Explain(outcome))
+	}
+	return strings.Join(parts, ", ")
 }

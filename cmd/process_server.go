@@ -35,8 +35,8 @@ func newProcessServer(app *cli.App, log zerolog.Logger, addr string) *processSer
 	return s
 }
 
-// newPublishServer prepares a publisher's server where one is wanted. A drain of a few seconds does not fight
-// a running publisher for its port: with --once the address must have been chosen.
+// newPublishServer prepares a publisher's server where one is wanted. A drain of a few seconds does
+// not fight a running publisher for its port: with --once the address must have been chosen.
 func newPublishServer(app *cli.App, cfg *cli.Config, once bool) *processServer {
 	addr := cfg.Publish.HTTPAddr
 	if once && cfg.Origin("publish.http_addr") == cli.OriginDefault {
@@ -58,8 +58,8 @@ func (s *processServer) labelled(name string) prometheus.Registerer {
 	}
 }
 
-// around runs work while the server answers. The server outlives it, so that a draining process still
-// answers; one that stops answering ends it: monitoring must not be blind.
+// around runs work while the server answers. The server outlives it, so that a draining process
+// still answers; one that stops answering ends it: monitoring must not be blind.
 func (s *processServer) around(ctx context.Context, alive httpd.Check, ready func() []httpd.Check, work func(context.Context) error) error {
 	if s.metrics == nil {
 		return work(ctx)

@@ -118,10 +118,18 @@ func (opts *publishOptions) checkTypes(ctx context.Context, app *cli.App) error 
 // before it is collected.
 const publishMemory = 4 * dispatch.DefaultMaxInFlightBytes
 
-// limitMemory sets publishMemory for each dispatcher, unless the operator has chosen a limit.
+// publishGarbage lets small events have a fifth less garbage than Go's 100 would; less still costs
+// processor time.
+const publishGarbage = 80
+
+// limitMemory sets publishMemory for each dispatcher, and publishGarbage, unless the operator has
+// chosen.
 func limitMemory(dispatchers int) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(dispatchers) * publishMemory)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(publishGarbage)
 	}
 }
 
@@ -154,11 +162,8 @@ func runPublish(ctx context.Context, opts *publishOptions) error {
 
 // publishConfig is the configuration of a publisher, or everything that is wrong with it.
 func publishConfig(app *cli.App) (*cli.Config, error) {
-	cfg, err := app.Config()
+	cfg, err := app.BrokerConfig("database.url")
 	if err != nil {
-		return nil, err
-	}
-	if cfg, err = app.Config(append(cfg.BrokerKind().Needs, "database.url")...); err != nil {
 		return nil, err
 	}
 	if err := cfg.Publish.Validate(); err != nil {

@@ -98,11 +98,8 @@ func (s *publishService) publisher(ctx context.Context, types *catalogue.Catalog
 // pool opens one of the two pools. Both want a server that can be written to, so that after a
 // failover they find the primary.
 func (s *publishService) pool(ctx context.Context, name string, conns int) (*pgxpool.Pool, error) {
-	pool, err := cli.OpenPool(ctx, s.cfg, cli.PoolParams{Name: name, MaxConns: int32(conns), Writable: true, Idle: s.idle})
-	if err == nil {
-		s.app.OnClose(func() error { pool.Close(); return nil })
-	}
-	return pool, err
+	params := cli.PoolParams{Name: name, MaxConns: int32(conns), Writable: true, Idle: s.idle}
+	return s.app.OpenPool(ctx, s.cfg, params)
 }
 
 // unready is an error of the database before anything was begun: a precondition, whatever else it

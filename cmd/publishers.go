@@ -22,40 +22,32 @@ not leave: whether it is alive, its version, how many events its leases name, si
 oldest, and what it takes. A holder without a heartbeat is listed as well: its events are published
 by others when its leases end.`,
 		Example: "  outboxctl publishers\n  outboxctl publishers --watch\n  outboxctl publishers -o json | jq -r '.[] | select(.alive | not).id'",
-	}, true, publisherView(), boxed(app, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]dispatch.Peer, error) {
-		return stats.Publishers(ctx, box.DB)
-	}))
+	}, true, publisherView(), from(app.Outbox,
+		func(ctx context.Context, box *dlq.Outbox, _ []string) ([]dispatch.Peer, error) {
+			return stats.Publishers(ctx, box.DB)
+		}))
 }
 
 func publisherView() cli.View[dispatch.Peer] {
 	return cli.View[dispatch.Peer]{
 		Empty: "no publisher is there; outboxctl publish starts one",
-		Columns: []cli.Column[dispatch.Peer]{
-			{Head: "publisher", Field: "host pid", Cell: func(p dispatch.Peer, _ *cli.CellStyle) string {
+		Columns: cli.Columns[dispatch.Peer]("publisher=host pid, state=alive, version, "+
+			"seen=lastSeenAt, leases, events=leased, oldest lease=oldestLeaseAt, "+
+			"takes=namespace tenantId eventTypes:rest, started=startedAt:wide, id:wide:whole").
+			Cell("publisher", func(p dispatch.Peer) string {
 				if p.Host == "" {
 					return p.ID
 				}
 				return fmt.Sprintf("%s/%d", p.Host, p.PID)
-			}},
-			{Head: "state", Field: "alive", Cell: func(p dispatch.Peer, _ *cli.CellStyle) string {
-				return publisherState(p)
-			}, Style: func(p dispatch.Peer) cli.Style {
+			}).
+			Cell("state", publisherState).
+			Style("state", func(p dispatch.Peer) cli.Style {
 				if p.Alive {
 					return cli.StyleGood
 				}
 				return cli.StyleWarn
-			}},
-			{Head: "version"},
-			{Head: "seen", Field: "lastSeenAt"},
-			{Head: "leases"},
-			{Head: "events", Field: "leased"},
-			{Head: "oldest lease", Field: "oldestLeaseAt"},
-			{Head: "takes", Field: "namespace tenantId eventTypes", Rest: true, Cell: func(p dispatch.Peer, _ *cli.CellStyle) string {
-				return cmp.Or(p.Takes(), "-")
-			}},
-			{Head: "started", Field: "startedAt", Wide: true},
-			{Head: "id", Wide: true, Whole: true},
-		},
+			}).
+			Cell("takes", func(p dispatch.Peer) string { return cmp.Or(p.Takes(), "-") }),
 	}
 }
 

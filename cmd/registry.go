@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -29,26 +28,18 @@ topic it is published on and, with -o wide or -o json, the fields of its payload
 means optional). The catalogue is the one that --catalogue names, otherwise what the database
 recorded, otherwise the built-in one; a file and builtin need no database.`,
 		Example: "  outboxctl registry list\n  outboxctl registry list --catalogue doorito.yaml\n  outboxctl registry list -o json | jq '.[] | select(.topic == \"billing\")'",
-	}, false, eventTypeView(), func(ctx context.Context, _ []string) ([]registry.EventType, error) {
-		types, err := app.Registry(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return types.List(), nil
-	})
+	}, false, eventTypeView(), from(app.Registry,
+		func(_ context.Context, types *registry.Registry, _ []string) ([]registry.EventType, error) {
+			return types.List(), nil
+		}))
 }
 
 func eventTypeView() cli.View[registry.EventType] {
 	return cli.View[registry.EventType]{
 		ID: func(t registry.EventType) string { return t.Type },
-		Columns: []cli.Column[registry.EventType]{
-			{Head: "type", Whole: true},
-			{Head: "aggregate", Field: "aggregateType", From: 60},
-			{Head: "topic"},
-			{Head: "description", Rest: true, From: 70},
-			{Head: "namespace", Wide: true},
-			{Head: "payload", Field: "fields", Wide: true, Cell: func(t registry.EventType, _ *cli.CellStyle) string { return payloadCell(t.Fields) }},
-		},
+		Columns: cli.Columns[registry.EventType]("type:whole, aggregate=aggregateType:60, topic, "+
+			"description:rest:70, namespace:wide, payload=fields:wide").
+			Cell("payload", func(t registry.EventType) string { return payloadCell(t.Fields) }),
 	}
 }
 
@@ -79,30 +70,23 @@ which version of it the running publishers have.`,
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteTypes(app)),
 	}
 	cmd.Flags().StringVar(&params.Namespace, "namespace", "", "the type of this namespace (default the first that has it)")
-	return showing(app, cmd, func(ctx context.Context, args []string) (registry.EventTypeDetail, error) {
+	read := func(ctx context.Context, types *registry.Registry, args []string) (registry.EventTypeDetail, error) {
 		params.Name = args[0]
-		return showEventType(ctx, app, params)
-	}, printEventType)
-}
-
-func showEventType(ctx context.Context, app *cli.App, p registry.TypeParams) (registry.EventTypeDetail, error) {
-	types, err := app.Registry(ctx)
-	if err != nil {
-		return registry.EventTypeDetail{}, err
-	}
-	detail, err := types.Show(p)
-	if err != nil || types.Source != registry.Database {
+		detail, err := types.Show(params)
+		if err != nil || types.Source != registry.Database {
+			return detail, err
+		}
+		db, err := app.Reads(ctx)
+		if err != nil {
+			return detail, err
+		}
+		detail.Publishers, err = types.Holders(ctx, db, detail.EventType)
 		return detail, err
 	}
-	db, err := app.Reads(ctx)
-	if err != nil {
-		return detail, err
-	}
-	detail.Publishers, err = types.Holders(ctx, db, detail.EventType)
-	return detail, err
+	return showing(app, cmd, from(app.Registry, read), printEventType)
 }
 
-func printEventType(w io.Writer, t registry.EventTypeDetail) error {
+func printEventType(w *cli.Page, t registry.EventTypeDetail) {
 	applied := ""
 	if t.AppliedAt != nil {
 		applied = t.AppliedAt.Format(time.RFC3339) + " by " + t.AppliedBy
@@ -115,10 +99,9 @@ func printEventType(w io.Writer, t registry.EventTypeDetail) error {
 	for _, p := range t.Publishers {
 		lines = append(lines, [2]string{"publisher", fmt.Sprintf("%s/%d %s", p.Host, p.PID, holderText(p))})
 	}
-	var text strings.Builder
 	for _, line := range lines {
 		if line[1] != "" {
-			fmt.Fprintf(&text, "%-13s %s\n", line[0], safetext.Line(line[1]))
+			fmt.Fprintf(w, "%-13s %s\n", line[0], safetext.Line(line[1]))
 		}
 	}
 	for _, f := range t.Fields {
@@ -126,11 +109,9 @@ func printEventType(w io.Writer, t registry.EventTypeDetail) error {
 		if !f.Required {
 			mark = "?"
 		}
-		fmt.Fprintf(&text, "  %s%s  %s\n", safetext.Line(f.Name), mark, safetext.Line(f.Type))
+		fmt.Fprintf(w, "  %s%s  %s\n", safetext.Line(f.Name), mark, safetext.Line(f.Type))
 	}
-	fmt.Fprintf(&text, "\n%s\n", safetext.Line(emitCall(t)))
-	_, err := io.WriteString(w, text.String())
-	return err
+	fmt.Fprintf(w, "\n%s\n", safetext.Line(emitCall(t)))
 }
 
 // holderText describes which version of a type a publisher has.

@@ -73,7 +73,7 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 			return err
 		}
 	}
-	return cli.WriteObject(app, f.output, result, func(w io.Writer) error { return printApply(w, result, app.Where()) })
+	return cli.WriteObject(app, f.output, result, func(p *cli.Page) { printApply(p, result, app.Where()) })
 }
 
 // announceApply prints what a confirmation is about.
@@ -89,43 +89,35 @@ func announceApply(w io.Writer, r registry.ApplyResult) {
 	}
 }
 
-func printApply(w io.Writer, r registry.ApplyResult, in string) error {
-	var text strings.Builder
+func printApply(w io.Writer, r registry.ApplyResult, in string) {
 	marks := map[string]string{registry.TypeAdded: "+", registry.TypeChanged: "~", registry.TypeRemoved: "-", registry.TypeRenamed: ">"}
 	for _, c := range r.Changes {
-		fmt.Fprintf(&text, "%s %s", marks[c.Change], safetext.Line(c.Type))
+		fmt.Fprintf(w, "%s %s", marks[c.Change], safetext.Line(c.Type))
 		if len(c.Parts) > 0 {
-			fmt.Fprintf(&text, " (%s)", strings.Join(c.Parts, ", "))
+			fmt.Fprintf(w, " (%s)", strings.Join(c.Parts, ", "))
 		}
-		text.WriteString("\n")
+		fmt.Fprintln(w)
 	}
 	if r.Limits {
-		text.WriteString("~ the destination's limits\n")
+		fmt.Fprintln(w, "~ the destination's limits")
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(&text, "note: %s\n", safetext.Line(note))
+		fmt.Fprintf(w, "note: %s\n", safetext.Line(note))
 	}
 	switch {
 	case !r.Differs():
-		fmt.Fprintf(&text, "nothing to record: the database has it already (revision %d)\n", r.Revision)
+		fmt.Fprintf(w, "nothing to record: the database has it already (revision %d)\n", r.Revision)
 	case r.DryRun:
-		text.WriteString("dry run: nothing was changed\n")
+		fmt.Fprintln(w, "dry run: nothing was changed")
 	default:
-		fmt.Fprintf(&text, "recorded %s as revision %d%s (audit %d)\n", safetext.Line(r.Catalogue), r.Revision, in, r.AuditID)
+		fmt.Fprintf(w, "recorded %s as revision %d%s (audit %d)\n", safetext.Line(r.Catalogue), r.Revision, in, r.AuditID)
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
 }
 
 func typeChangeView() cli.View[registry.TypeChange] {
 	return cli.View[registry.TypeChange]{
 		ID: func(c registry.TypeChange) string { return c.Type },
-		Columns: []cli.Column[registry.TypeChange]{
-			{Head: "change"},
-			{Head: "type"},
-			{Head: "parts", Cell: func(c registry.TypeChange, _ *cli.CellStyle) string { return strings.Join(c.Parts, ", ") }},
-			{Head: "waiting"},
-			{Head: "namespace", Wide: true},
-		},
+		Columns: cli.Columns[registry.TypeChange]("change, type, parts, waiting, namespace:wide").
+			Cell("parts", func(c registry.TypeChange) string { return strings.Join(c.Parts, ", ") }),
 	}
 }

@@ -82,14 +82,8 @@ func openAndWarn(app *cli.App, file string) (*registry.Registry, error) {
 func refusalView() cli.View[registry.Refusal] {
 	return cli.View[registry.Refusal]{
 		ID: func(r registry.Refusal) string { return r.Example },
-		Columns: []cli.Column[registry.Refusal]{
-			{Head: "type", Field: "eventType"},
-			{Head: "reason"},
-			{Head: "waiting"},
-			{Head: "published", Wide: true},
-			{Head: "problem", Wrap: true},
-			{Head: "example"},
-		},
+		Columns: cli.Columns[registry.Refusal]("type=eventType, reason, waiting, published:wide, " +
+			"problem:wrap, example"),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
@@ -76,52 +77,41 @@ func runStats(ctx context.Context, opts *statsOptions) error {
 }
 
 // print writes a report in the chosen form. Wide, CSV and id are lists, so they show the groups.
-func (opts *statsOptions) print(w io.Writer, report *stats.Report) error {
-	switch opts.output.Form() {
+func (opts *statsOptions) print(report *stats.Report) error {
+	switch form := opts.output.Form(); form {
 	case cli.FormatWide, cli.FormatCSV, cli.FormatID:
 		if opts.by == "" {
 			return fault.Usagef("-o %s lists groups: add --by", opts.output.Format)
 		}
-		return cli.WriteList(opts.app, opts.output, groupView(opts.by), report.Groups)
-	case cli.FormatTable:
-		if err := sayStats(opts.app, w, report); err != nil || opts.by == "" {
+	default:
+		human := func(p *cli.Page) { sayStats(opts.app, p, report) }
+		err := cli.WriteObject(opts.app, opts.output, report, human)
+		if err != nil || form != cli.FormatTable || opts.by == "" {
 			return err
 		}
-		fmt.Fprintln(w)
-		return cli.WriteList(opts.app, opts.output, groupView(opts.by), report.Groups)
-	default:
-		return cli.WriteObject(opts.app, opts.output, report, nil)
+		fmt.Fprintln(opts.app.Out)
 	}
+	return cli.WriteList(opts.app, opts.output, groupView(opts.by), report.Groups)
 }
 
 func groupView(by string) cli.View[stats.Group] {
 	return cli.View[stats.Group]{
 		ID: func(g stats.Group) string { return g.Key },
-		Columns: []cli.Column[stats.Group]{
-			{Head: by, Field: "key"},
-			{Head: "backlog"},
-			{Head: "due", Wide: true},
-			{Head: "backing-off", Field: "backingOff"},
-			{Head: "in-flight", Field: "inFlight"},
-			{Head: "scheduled", Wide: true},
-			{Head: "parked", Wide: true},
-			{Head: "at-max", Field: "atMaxAttempts", Wide: true},
-			{Head: "dlq-open", Field: "dlqOpen"},
-			{Head: "oldest", Field: "oldestUnpublishedAt"},
-		},
+		Columns: cli.Columns[stats.Group](by + "=key, backlog, due:wide, " +
+			"backing-off=backingOff, in-flight=inFlight, scheduled:wide, parked:wide, " +
+			"at-max=atMaxAttempts:wide, dlq-open=dlqOpen, oldest=oldestUnpublishedAt"),
 	}
 }
 
 // sayStats writes a report for a person.
-func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
-	var b strings.Builder
+func sayStats(a *cli.App, w io.Writer, r *stats.Report) {
 	line := func(label, format string, args ...any) {
 		const indent = 12
 		text := strings.TrimSpace(fmt.Sprintf(format, args...))
 		if a.OutTTY && a.Width > 0 && indent+ansi.StringWidth(text) > a.Width {
 			text = cli.Fill(strings.Fields(text), indent, indent, a.Width)
 		}
-		fmt.Fprintf(&b, "%-*s%s\n", indent, label, text)
+		fmt.Fprintf(w, "%-*s%s\n", indent, label, text)
 	}
 	warn := func(label, format string, args ...any) {
 		text := strings.TrimSpace(safetext.Line(fmt.Sprintf(format, args...)))
@@ -135,7 +125,8 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 	}
 	line("oldest", "%s", oldest)
 	line("published", "%s", publishedLine(r))
-	line("flow", "%.1f/s in, %.1f/s out: %s", r.Flow.ArrivalPerSecond, r.Flow.DrainPerSecond, forecast(r.Flow))
+	line("flow", "%.1f/s in, %.1f/s out: %s", r.Flow.ArrivalPerSecond, r.Flow.DrainPerSecond,
+		r.Flow.Forecast())
 	if r.Scheduled > 0 {
 		behind := ""
 		if r.BehindScheduled > 0 {
@@ -176,8 +167,6 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) error {
 			warn(name, "%s", state)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // publishedLine tells what was published lately; "at least" where a cleanup has removed a part of
@@ -203,19 +192,6 @@ func publishedLine(r *stats.Report) string {
 	return text
 }
 
-func forecast(f stats.Flow) string {
-	switch f.State {
-	case stats.FlowDrained:
-		return "drained"
-	case stats.FlowKeepingUp:
-		return "keeping up"
-	case stats.FlowShrinking:
-		return "drained in about " + words.Seconds(*f.ETASeconds)
-	default:
-		return "the backlog does not shrink"
-	}
-}
-
 func publishersLine(r *stats.Report) string {
 	if len(r.Publishers) == 0 {
 		return "none alive"
@@ -236,4 +212,72 @@ func reasons(byReason map[string]int64) string {
 		return ""
 	}
 	return "  (" + strings.Join(parts, ", ") + ")"
+}
+
+// watchStats shows reports until it is interrupted, on a terminal with sparklines above.
+func watchStats(ctx context.Context, opts *statsOptions, box *dlq.Outbox,
+	params stats.Params) error {
+	var backlog, rate cli.Trend
+	return opts.app.Watch(ctx, opts.watch, func(ctx context.Context) error {
+		report, err := stats.Collect(ctx, box.DB, box.Registry, params)
+		if err != nil {
+			return err
+		}
+		backlog.Add(float64(report.Backlog))
+		rate.Add(report.Flow.DrainPerSecond)
+		if opts.watch.On && opts.app.OutTTY && opts.output.Form() == cli.FormatTable {
+			fmt.Fprintf(opts.app.Out, "outboxctl stats, every %s, %s\n\n", opts.watch.Every,
+				report.At.Local().Format(time.TimeOnly))
+			fmt.Fprintf(opts.app.Out, "%-11s %s\n%-11s %s\n\n", "backlog", backlog, "out/s", rate)
+		}
+		return opts.print(report)
+	})
+}
+
+// contextStats is one context as stats shows it among several.
+type contextStats = cli.Found[*stats.Report]
+
+// statsOfContexts shows a row for each context; one that does not answer is a row with its error.
+func statsOfContexts(ctx context.Context, opts *statsOptions, names []string) error {
+	if opts.by != "" {
+		return fault.Usagef("--by needs a single context")
+	}
+	found := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, statsOf)
+	if err := cli.WriteList(opts.app, opts.output, contextStatsView(), found); err != nil {
+		return err
+	}
+	return cli.ReportContexts(opts.app, found)
+}
+
+func statsOf(ctx context.Context, app *cli.App) (*stats.Report, error) {
+	cfg, box, err := configured(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	return stats.Collect(ctx, box.DB, box.Registry,
+		stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
+}
+
+func contextStatsView() cli.View[contextStats] {
+	figure := func(head string, text func(*stats.Report, *cli.CellStyle) string) cli.Column[contextStats] {
+		return cli.Column[contextStats]{Head: head, Field: "result", Cell: func(c contextStats, s *cli.CellStyle) string {
+			if c.Result == nil {
+				return ""
+			}
+			return text(c.Result, s)
+		}}
+	}
+	return cli.View[contextStats]{
+		ID: func(c contextStats) string { return c.Context },
+		Columns: []cli.Column[contextStats]{
+			{Head: "context"},
+			figure("backlog", func(r *stats.Report, s *cli.CellStyle) string { return s.Count(r.Backlog) }),
+			figure("oldest", func(r *stats.Report, _ *cli.CellStyle) string {
+				return cli.Age(time.Duration(r.OldestAgeSeconds * float64(time.Second)))
+			}),
+			figure("dlq-open", func(r *stats.Report, s *cli.CellStyle) string { return s.Count(r.DLQ.Open) }),
+			figure("flow", func(r *stats.Report, _ *cli.CellStyle) string { return r.Flow.State }),
+			{Head: "error", Rest: true},
+		},
+	}
 }

@@ -138,7 +138,7 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 		handlers = append(handlers, handler)
 	}
 	if opts.open {
-		openBrowser(ctx, opts.app, opened)
+		opts.app.OpenBrowser(ctx, opened)
 	}
 	fmt.Fprintf(app.Err, "serving %s %s on %s; Ctrl-C stops it\n", address, plan.Whom, listener.Addr())
 	var root http.Handler = handlers[0]
@@ -154,11 +154,10 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 
 // openPage is the page of one installation, without its sign-in. Its pools are closed with the app.
 func openPage(ctx context.Context, app *cli.App, cfg *cli.Config) (settings ui.Config, err error) {
-	pool, err := uiPool(ctx, cfg, cmp.Or(cfg.UI.ReadURL, cfg.Database.URL), "outboxctl ui")
+	pool, err := uiPool(ctx, app, cfg, cmp.Or(cfg.UI.ReadURL, cfg.Database.URL), "outboxctl ui")
 	if err != nil {
 		return settings, err
 	}
-	app.OnClose(func() error { pool.Close(); return nil })
 	if err := checkReadRole(ctx, pool, cfg.UI.ReadRole); err != nil {
 		return settings, err
 	}
@@ -170,14 +169,9 @@ func openPage(ctx context.Context, app *cli.App, cfg *cli.Config) (settings ui.C
 		settings.Payloads = ui.PayloadsReveal
 	}
 	if cfg.UI.AllowChanges || settings.Payloads != "" {
-		changing, err := uiPool(ctx, cfg, cfg.Database.URL, "outboxctl ui changes")
-		if err != nil {
-			return settings, err
-		}
-		app.OnClose(func() error { changing.Close(); return nil })
-		settings.Pool = changing
+		settings.Pool, err = uiPool(ctx, app, cfg, cfg.Database.URL, "outboxctl ui changes")
 	}
-	return settings, nil
+	return settings, err
 }
 
 // lookingOnly is the configuration of a page in a read-only context: it has none of the addresses
@@ -192,18 +186,10 @@ func lookingOnly(app *cli.App, cfg *cli.Config) *cli.Config {
 }
 
 // uiPool opens a pool of few connections to a server that need not answer yet.
-func uiPool(ctx context.Context, cfg *cli.Config, url, name string) (*pgxpool.Pool, error) {
+func uiPool(ctx context.Context, app *cli.App, cfg *cli.Config, url, name string) (*pgxpool.Pool, error) {
 	there := *cfg
 	there.Database.URL = url
-	pc, err := cli.PoolConfig(&there, cli.PoolParams{Name: name, MaxConns: uiConnections})
-	if err != nil {
-		return nil, err
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, pc)
-	if err != nil {
-		return nil, fmt.Errorf("open the database: %w", err)
-	}
-	return pool, nil
+	return app.LazyPool(ctx, &there, cli.PoolParams{Name: name, MaxConns: uiConnections})
 }
 
 // uiSettings is the page as the configuration has it, without its database.

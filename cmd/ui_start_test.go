@@ -25,22 +25,6 @@ import (
 	"github.com/outboxctl/outboxctl/ui"
 )
 
-func TestBrowserCommand(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		chosen, system string
-		want           []string
-	}{
-		{"firefox --private-window", "linux", []string{"firefox", "--private-window"}},
-		{"", "linux", []string{"xdg-open"}},
-		{" ", "linux", []string{"xdg-open"}},
-		{"", "darwin", []string{"open"}},
-		{"", "windows", []string{"rundll32", "url.dll,FileProtocolHandler"}},
-	} {
-		require.Equal(t, tc.want, browserCommand(tc.chosen, tc.system))
-	}
-}
-
 // openedUI runs the page until the test ends and returns the address that a browser is told to open.
 func openedUI(t *testing.T, token string, env ...string) (address string) {
 	t.Helper()

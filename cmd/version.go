@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -48,8 +47,6 @@ func newVersionCmd(app *cli.App) *cobra.Command {
 		Use:     "version",
 		Short:   "Show version, commit and build date",
 		Example: "  outboxctl version -o json",
-	}, func(context.Context, []string) (cli.Build, error) { return app.Build, nil }, func(w io.Writer, v cli.Build) error {
-		_, err := fmt.Fprintln(w, "outboxctl", v)
-		return err
-	})
+	}, func(context.Context, []string) (cli.Build, error) { return app.Build, nil },
+		func(p *cli.Page, v cli.Build) { fmt.Fprintln(p, "outboxctl", v) })
 }

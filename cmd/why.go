@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +41,7 @@ func runWhy(ctx context.Context, app *cli.App, id string, output cli.Output) err
 	if err != nil {
 		return err
 	}
-	err = cli.WriteObject(app, output, r, func(w io.Writer) error {
-		p := app.Page(w)
+	err = cli.WriteObject(app, output, r, func(p *cli.Page) {
 		p.Wrapped(r.Explanation)
 		for i, command := range r.Commands {
 			if i == 0 {
@@ -51,7 +49,6 @@ func runWhy(ctx context.Context, app *cli.App, id string, output cli.Output) err
 			}
 			p.Line(command)
 		}
-		return p.Close()
 	})
 	if err == nil && r.State == why.NotFound {
 		return cli.Silent(cli.ExitNotFound)

@@ -13,7 +13,8 @@ import (
 const (
 	// DefaultBatchSize is how many events share a transaction at most.
 	DefaultBatchSize = 100
-	// DefaultBatches is how many transactions of a Batch are under way at once: while one waits for the disk, another works.
+	// DefaultBatches is how many transactions of a Batch are under way at once: while one waits for
+	// the disk, another works.
 	DefaultBatches = 2
 
 	// maxAlone bounds the memory for events that are to run alone.
@@ -22,17 +23,19 @@ const (
 
 // BatchOptions of a Batch. The zero value means the defaults.
 type BatchOptions struct {
-	// Size is how many events share a transaction at most (default DefaultBatchSize). No event waits for others to come.
+	// Size is how many events share a transaction at most (default DefaultBatchSize). No event waits
+	// for others to come.
 	Size int
 	// Parallel is how many transactions are under way at once (default DefaultBatches).
 	Parallel int
 }
 
-// Batch applies events several at a time, in one transaction with their inbox rows. It is Once for a busy consumer, and
-// safe for concurrent use.
+// Batch applies events several at a time, in one transaction with their inbox rows. It is Once for
+// a busy consumer, and safe for concurrent use.
 //
-// A batch that fails is rolled back, and each of its events runs in a transaction of its own: what is wrong with one costs the
-// others a second try and no more. An event that failed alone, or whose context ended in company, runs alone from then on.
+// A batch that fails is rolled back, and each of its events runs in a transaction of its own: what
+// is wrong with one costs the others a second try and no more. An event that failed alone, or whose
+// context ended in company, runs alone from then on.
 type Batch struct {
 	db       DB
 	consumer string
@@ -52,16 +55,17 @@ type member struct {
 	done    chan struct{} // closed when applied and err say what became of it
 }
 
-// NewBatch returns a Batch. The effect gets one event or several, none of them twice, and writes all that they mean through the
-// transaction, best in one statement. It must stop when its context ends, which it does when one of the events' contexts ends.
+// NewBatch returns a Batch. The effect gets one event or several, none of them twice, and writes
+// all that they mean through the transaction, best in one statement. It must stop when its context
+// ends, which it does when one of the events' contexts ends.
 func NewBatch(db DB, consumer string, opts BatchOptions, effect func(context.Context, pgx.Tx, []Event) error) *Batch {
 	b := &Batch{db: db, consumer: consumer, effect: effect, alone: map[uuid.UUID]bool{}}
 	b.group = gather[*member]{size: cmp.Or(opts.Size, DefaultBatchSize), lanes: cmp.Or(opts.Parallel, DefaultBatches), do: b.together}
 	return b
 }
 
-// Once applies the event, together with those that other goroutines hand over at the same time, and returns when that is
-// committed or has failed. It reports false when an earlier delivery did.
+// Once applies the event, together with those that other goroutines hand over at the same time, and
+// returns when that is committed or has failed. It reports false when an earlier delivery did.
 func (b *Batch) Once(ctx context.Context, e Event) (applied bool, err error) {
 	m := &member{ctx: ctx, event: e, done: make(chan struct{})}
 	if b.isAlone(e.ID) {
@@ -82,7 +86,8 @@ func (b *Batch) together(members []*member) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(members[0].ctx))
 	defer cancel(nil)
 	for _, m := range members {
-		// A member that loses its lease takes the batch with it: its effect must not be committed after that.
+		// A member that loses its lease takes the batch with it: its effect must not be committed after
+		// that.
 		defer context.AfterFunc(m.ctx, func() { cancel(context.Cause(m.ctx)) })()
 	}
 	if b.apply(ctx, members) == nil {
@@ -108,7 +113,8 @@ func (b *Batch) single(m *member) {
 	b.setAlone(m.event.ID, m.err != nil)
 }
 
-// apply has the members' effects and inbox rows committed. Those whose row was there are not applied.
+// apply has the members' effects and inbox rows committed. Those whose row was there are not
+// applied.
 func (b *Batch) apply(ctx context.Context, members []*member) error {
 	return guarded(ctx, func(ctx context.Context) error {
 		return pgx.BeginTxFunc(ctx, b.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
@@ -131,8 +137,8 @@ func (b *Batch) apply(ctx context.Context, members []*member) error {
 	})
 }
 
-// insertInboxMany is insertInbox for many events. In the order of their ids, or two batches that share two events could wait
-// for each other.
+// insertInboxMany is insertInbox for many events. In the order of their ids, or two batches that
+// share two events could wait for each other.
 const insertInboxMany = `
 INSERT INTO inbox_events (consumer, event_id)
 SELECT $1, id FROM unnest($2::uuid[]) AS id ORDER BY id

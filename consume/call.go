@@ -24,8 +24,9 @@ type call struct {
 	done   chan struct{} // closed when cmd has its answer
 }
 
-// run runs the script, in one round trip with what other deliveries ask at the same time. Once it has asked it waits for the
-// answer even if ctx is cancelled, or a lease that was just granted would stay behind.
+// run runs the script, in one round trip with what other deliveries ask at the same time. Once it
+// has asked it waits for the answer even if ctx is cancelled, or a lease that was just granted
+// would stay behind.
 func (g *Guard) run(ctx context.Context, script *redis.Script, key string, args ...any) *redis.Cmd {
 	if ctx.Err() != nil {
 		return failedCmd(ctx, context.Cause(ctx))
@@ -51,7 +52,8 @@ func failedCmd(ctx context.Context, err error) *redis.Cmd {
 	return cmd
 }
 
-// runAll asks for all calls in one round trip, and in a second for those whose script the server did not have.
+// runAll asks for all calls in one round trip, and in a second for those whose script the server
+// did not have.
 func (s server) runAll(calls []*call) {
 	ctx, cancel := s.bound(context.Background())
 	defer cancel()

@@ -41,7 +41,8 @@ func NewClient(rawURL string) (*redis.Client, error) {
 	opt.MaxRetries = 1
 	opt.MinRetryBackoff = 5 * time.Millisecond
 	opt.MaxRetryBackoff = 20 * time.Millisecond
-	// With the newer protocol the client looks for pushed notices before each answer, and scripts get none.
+	// With the newer protocol the client looks for pushed notices before each answer, and scripts get
+	// none.
 	opt.Protocol = 2
 	// Fewer commands per new connection, and none that an old server refuses.
 	opt.DisableIdentity = true

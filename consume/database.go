@@ -15,8 +15,8 @@ import (
 
 const pingTimeout = 3 * time.Second
 
-// PingDatabases reports whether the databases of HandleTx and HandleBatch take writes. The error wraps
-// ErrDatabaseUnavailable.
+// PingDatabases reports whether the databases of HandleTx and HandleBatch take writes. The error
+// wraps ErrDatabaseUnavailable.
 func (r *Router) PingDatabases(ctx context.Context) error {
 	for _, db := range r.databases {
 		if err := ping(ctx, db); err != nil {
@@ -41,7 +41,8 @@ func ping(ctx context.Context, db DB) error {
 }
 
 // databaseAway reports whether the database is the reason of a handler's error: no connection, a
-// server that is stopping, starting, full or read-only. Deadlocks and constraint violations are answers.
+// server that is stopping, starting, full or read-only. Deadlocks and constraint violations are
+// answers.
 func databaseAway(ctx context.Context, db DB, err error) bool {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {

@@ -21,14 +21,16 @@ type Delivery struct {
 	ID string
 	// OrderingKey is what the message keeps its order in; empty for most.
 	OrderingKey string
-	// Attempt is how often it was delivered; 0 where the broker does not count, as Pub/Sub without a dead-letter policy.
+	// Attempt is how often it was delivered; 0 where the broker does not count, as Pub/Sub without a
+	// dead-letter policy.
 	Attempt int
-	// Subscription is where it came from, where a Source receives from several; RouterOptions.Subscription otherwise.
+	// Subscription is where it came from, where a Source receives from several;
+	// RouterOptions.Subscription otherwise.
 	Subscription string
 }
 
-// Deliver has a message handled and acknowledges it, or gives it back. It is for programs that receive by themselves:
-// Run paces what fails better.
+// Deliver has a message handled and acknowledges it, or gives it back. It is for programs that
+// receive by themselves: Run paces what fails better.
 //
 //	processed, handled before    acknowledged
 //	no handler for the type      acknowledged, or given back with NackUnknown
@@ -37,8 +39,8 @@ type Delivery struct {
 //	Malformed, no usable id      given back, for the dead-letter policy to take
 //	Redis gives no answer        as Guard.Handle; so does a database of HandleTx and HandleBatch
 //
-// With RouterOptions.Ordered an event with an ordering key is tried again, after a pause, before Deliver returns.
-// The error explains every outcome that is not Processed, Duplicate or Ignored.
+// With RouterOptions.Ordered an event with an ordering key is tried again, after a pause, before
+// Deliver returns. The error explains every outcome that is not Processed, Duplicate or Ignored.
 func (r *Router) Deliver(ctx context.Context, msg Message, attributes map[string]string, body []byte) (Outcome, error) {
 	d := Delivery{Message: msg, Attributes: attributes, Body: body}
 	for {
@@ -104,8 +106,9 @@ func (r *Router) judge(ctx context.Context, d Delivery, outcome Outcome, err err
 	// It may come again, for the dead-letter policy to take.
 	first := v.gaveUp && (outcome != Invalid || d.Attempt <= 1) || !v.gaveUp && recorded.gaveUp && recorded.attempts == limit
 	v.gaveUp = v.gaveUp || recorded.gaveUp
-	// What a dead-letter policy takes is given back for it. The others are safe where a copy can be published: a message
-	// that is never acknowledged would hold up what is behind it, or be tried although it was given up.
+	// What a dead-letter policy takes is given back for it. The others are safe where a copy can be
+	// published: a message that is never acknowledged would hold up what is behind it, or be tried
+	// although it was given up.
 	v.ack = ok && v.gaveUp && recorded.kept && (r.opts.MaxDeliveries == 0 || r.ordered(d) || r.opts.MaxAttempts > 0 && outcome == Failed)
 	if first {
 		r.opts.Observer.GaveUp(d, err)
@@ -121,8 +124,8 @@ func (r *Router) ordered(d Delivery) bool {
 	return r.opts.Ordered && (d.OrderingKey != "" || d.Attributes[wire.AttrEventSeq] != "")
 }
 
-// holds reports whether the message keeps its place, and with it those behind it, until it is handled or given up. Given
-// back it would be overtaken by what was delivered already.
+// holds reports whether the message keeps its place, and with it those behind it, until it is
+// handled or given up. Given back it would be overtaken by what was delivered already.
 func (r *Router) holds(d Delivery, outcome Outcome, v verdict) bool {
 	return r.ordered(d) && !v.gaveUp && (outcome == Failed || outcome == InProgress)
 }
@@ -215,7 +218,8 @@ const (
 	uncountedPause = 30 * time.Second
 )
 
-// pauseAfter is how long a message waits before it is given back. Without a pause the broker hands it out again at once.
+// pauseAfter is how long a message waits before it is given back. Without a pause the broker hands
+// it out again at once.
 func (r *Router) pauseAfter(d Delivery, outcome Outcome, err error) time.Duration {
 	if outcome == Failed {
 		// Pub/Sub counts deliveries only on a subscription with a dead-letter policy.

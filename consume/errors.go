@@ -14,8 +14,9 @@ var (
 	// ErrUnavailable wraps every failure to get an answer from Redis.
 	ErrUnavailable = errors.New("redis gives no answer")
 
-	// ErrDatabaseUnavailable is in the error of an event whose database gives no answer or takes no writes. A handler
-	// registered with HandleTx or HandleBatch finds out by itself; another may wrap it.
+	// ErrDatabaseUnavailable is in the error of an event whose database gives no answer or takes no
+	// writes. A handler registered with HandleTx or HandleBatch finds out by itself; another may wrap
+	// it.
 	ErrDatabaseUnavailable = errors.New("database gives no answer")
 
 	// ErrConsumerName refuses a name that cannot be part of a key.

@@ -15,16 +15,17 @@ import (
 type Event struct {
 	ID   uuid.UUID
 	Type string
-	// AggregateType and AggregateID are empty where events are about no aggregate, TenantID and DedupeKey where the
-	// event has none.
+	// AggregateType and AggregateID are empty where events are about no aggregate, TenantID and
+	// DedupeKey where the event has none.
 	AggregateType, AggregateID     string
 	Namespace, TenantID, DedupeKey string
 	CreatedAt                      time.Time // zero when the attribute is missing
-	// Seq is the event's place in its ordering key, which a subscription with message ordering delivers by; 0 where it
-	// has no key. A consumer that keeps the last one it applied may drop what is not larger.
+	// Seq is the event's place in its ordering key, which a subscription with message ordering
+	// delivers by; 0 where it has no key. A consumer that keeps the last one it applied may drop what
+	// is not larger.
 	Seq int64
-	// OrderingKey is the message's; empty for most. Attempt is 1 for the first try, and counts as the broker does, or as
-	// this process where that has seen more.
+	// OrderingKey is the message's; empty for most. Attempt is 1 for the first try, and counts as the
+	// broker does, or as this process where that has seen more.
 	OrderingKey string
 	Attempt     int
 	// Attributes are all of them, the event's headers included.
@@ -53,7 +54,8 @@ func ParseEvent(attributes map[string]string, body []byte) (Event, error) {
 	return e, nil
 }
 
-// Data returns what the event says: the data of its envelope, or the whole body where that is no envelope.
+// Data returns what the event says: the data of its envelope, or the whole body where that is no
+// envelope.
 func (e Event) Data() json.RawMessage {
 	if envelope, err := wire.ParseEnvelope(e.Body); err == nil {
 		return envelope.Data

@@ -2,9 +2,10 @@ package consume
 
 import "sync"
 
-// gather has items done together that come while earlier ones are under way. None waits for company: one that comes alone
-// is done alone, and the busier the program, the larger its groups. A second group beside the first pays only when it is
-// large, a quarter of size: small groups cost as much as large ones.
+// gather has items done together that come while earlier ones are under way. None waits for
+// company: one that comes alone is done alone, and the busier the program, the larger its groups. A
+// second group beside the first pays only when it is large, a quarter of size: small groups cost as
+// much as large ones.
 type gather[T any] struct {
 	size  int // of a group at most
 	lanes int // groups under way at once, at most

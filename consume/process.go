@@ -149,10 +149,11 @@ func guarded(ctx context.Context, handler func(context.Context) error) (err erro
 	return handler(ctx)
 }
 
-// keepLease extends the lease three times per lease length until the function that it returns is called, which waits for
-// an extension under way: that could take the key back after an abort. When no extension succeeds it cancels the handler
-// a sixth of the lease before Redis may give the event to another delivery, whatever the call under way does: that is the
-// handler's time to stop. Timers, because most handlers end long before one fires.
+// keepLease extends the lease three times per lease length until the function that it returns is
+// called, which waits for an extension under way: that could take the key back after an abort. When
+// no extension succeeds it cancels the handler a sixth of the lease before Redis may give the event
+// to another delivery, whatever the call under way does: that is the handler's time to stop.
+// Timers, because most handlers end long before one fires.
 func (g *Guard) keepLease(ctx context.Context, claim *Claim, cancel context.CancelCauseFunc) (end func()) {
 	safe := g.opts.Lease - g.opts.Lease/6
 	expiry := time.AfterFunc(time.Until(claim.asked.Add(safe)), func() {

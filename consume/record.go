@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// beatInterval is how often a worker says that it runs, and looks whether others have handled what failed.
+	// beatInterval is how often a worker says that it runs, and looks whether others have handled what
+	// failed.
 	beatInterval = 5 * time.Second
 	// recordTimeout bounds each call to the database that failures are recorded in.
 	recordTimeout = 3 * time.Second
@@ -35,8 +36,8 @@ const (
 	callBeat      = `SELECT outbox_consumer_beat($1::uuid, $2, $3, $4, $5, $6, $7, $8::uuid, $9)::text`
 )
 
-// recorder writes into the outbox's database what a consumer cannot handle. Nothing waits for it to succeed: the
-// database may be away while handlers work. A nil recorder records nothing.
+// recorder writes into the outbox's database what a consumer cannot handle. Nothing waits for it to
+// succeed: the database may be away while handlers work. A nil recorder records nothing.
 type recorder struct {
 	guard        *Guard
 	db           DB
@@ -166,8 +167,9 @@ func (r *recorder) beatArgs(rate, lag *float64, after uuid.UUID) []any {
 	}
 }
 
-// beat says how fast the worker is, and removes failures of events that are marked as processed: another worker handled
-// them, or this one died before it could say so. It looks at some of them each time, from after on.
+// beat says how fast the worker is, and removes failures of events that are marked as processed:
+// another worker handled them, or this one died before it could say so. It looks at some of them
+// each time, from after on.
 func (r *recorder) beat(ctx context.Context, rate float64, lag *float64, after *uuid.UUID) {
 	var failed []string
 	ok := r.call(ctx, func(ctx context.Context, tx pgx.Tx) error {

@@ -26,7 +26,8 @@ type Handler func(context.Context, Event) error
 type UnknownPolicy uint8
 
 const (
-	// AckUnknown acknowledges them: a topic may carry types that are for others. The first one of each type is logged.
+	// AckUnknown acknowledges them: a topic may carry types that are for others. The first one of each
+	// type is logged.
 	AckUnknown UnknownPolicy = iota
 	// NackUnknown gives them back, for the subscription's dead-letter policy to take.
 	NackUnknown
@@ -38,8 +39,8 @@ type RouterOptions struct {
 	Unknown UnknownPolicy
 	// Timeout bounds each handler; 0 means no bound.
 	Timeout time.Duration
-	// Concurrency bounds the handlers that Run has running at once, those of messages that were held back included; 0
-	// leaves it to the Source.
+	// Concurrency bounds the handlers that Run has running at once, those of messages that were held
+	// back included; 0 leaves it to the Source.
 	Concurrency int
 	// Drain is how long Run waits for the handlers under way when it is to end (default DefaultDrain).
 	Drain time.Duration
@@ -49,40 +50,43 @@ type RouterOptions struct {
 	Wrap func(Handler) Handler
 	// Observer is told what becomes of the messages.
 	Observer Observer
-	// Database, unless it is nil, is the outbox's: what handlers fail on is recorded there, for outboxctl consumer
-	// failures, and Run says every few seconds that it runs. Its role needs what outbox_emitter has. A database that is
-	// away stops nothing.
+	// Database, unless it is nil, is the outbox's: what handlers fail on is recorded there, for
+	// outboxctl consumer failures, and Run says every few seconds that it runs. Its role needs what
+	// outbox_emitter has. A database that is away stops nothing.
 	Database DB
 	// ErrorText is what is recorded of a handler's error (default Error); 1,024 bytes of it are kept.
 	ErrorText func(error) string
 	// Subscription is what Run receives from, for those who look.
 	Subscription string
-	// Ordered says that the subscription delivers the messages of an ordering key in order. Then a handler that fails
-	// holds back the later ones of its key until it succeeds or the event is given up.
+	// Ordered says that the subscription delivers the messages of an ordering key in order. Then a
+	// handler that fails holds back the later ones of its key until it succeeds or the event is given
+	// up.
 	Ordered bool
-	// MaxDeliveries is after how many deliveries the subscription's dead-letter policy takes a message; 0 means that
-	// it has none. Then, and for held messages, this is also after how many failures an event is given up.
+	// MaxDeliveries is after how many deliveries the subscription's dead-letter policy takes a
+	// message; 0 means that it has none. Then, and for held messages, this is also after how many
+	// failures an event is given up.
 	MaxDeliveries int
-	// MaxAttempts gives an event up after so many failures; 0 leaves it to MaxDeliveries. An event that is given up so, or
-	// that no dead-letter policy takes, is acknowledged where the outbox in Database has it: outboxctl consumer retry
-	// publishes a copy.
+	// MaxAttempts gives an event up after so many failures; 0 leaves it to MaxDeliveries. An event
+	// that is given up so, or that no dead-letter policy takes, is acknowledged where the outbox in
+	// Database has it: outboxctl consumer retry publishes a copy.
 	MaxAttempts int
 }
 
 // Observer is told what a Router does, for metrics and probes. Its functions are called by several
 // goroutines at once and must return soon; each may be nil.
 type Observer struct {
-	// Settled is called for each try of a message, before it is acknowledged, given back or tried again.
+	// Settled is called for each try of a message, before it is acknowledged, given back or tried
+	// again.
 	Settled func(Delivery, Outcome, error)
 	// GaveUp is called when an event is given up, with what its handler said.
 	GaveUp func(Delivery, error)
-	// Receiving is called by Run: with nil when it begins to receive, and with the reason when it waits.
-	// That wraps ErrUnavailable, ErrDatabaseUnavailable or an error of the Source.
+	// Receiving is called by Run: with nil when it begins to receive, and with the reason when it
+	// waits. That wraps ErrUnavailable, ErrDatabaseUnavailable or an error of the Source.
 	Receiving func(error)
 }
 
-// Router hands each event to the handler of its type, once, through a Guard. Register every handler before the first
-// message; then it is safe for concurrent use.
+// Router hands each event to the handler of its type, once, through a Guard. Register every handler
+// before the first message; then it is safe for concurrent use.
 type Router struct {
 	guard     *Guard
 	opts      RouterOptions
@@ -120,8 +124,9 @@ func NewRouter(guard *Guard, opts RouterOptions) *Router {
 	return r
 }
 
-// Handle registers the handler of an event type. It runs at most once at a time per event, usually once, more often when
-// a worker dies on the way; a panic is an error. To register a type twice panics.
+// Handle registers the handler of an event type. It runs at most once at a time per event, usually
+// once, more often when a worker dies on the way; a panic is an error. To register a type twice
+// panics.
 func (r *Router) Handle(eventType string, handler Handler) {
 	if _, twice := r.handlers[eventType]; twice || eventType == "" || handler == nil {
 		panic(fmt.Sprintf("consume: event type %q needs one handler", eventType))
@@ -137,16 +142,18 @@ func (r *Router) HandleOthers(handler Handler) {
 	r.others = r.opts.Wrap(handler)
 }
 
-// HandleTx registers a handler whose effect is in a transaction: there is one effect per event, because a row of the
-// table inbox_events is committed with it. The transaction is rolled back when the handler returns an error.
+// HandleTx registers a handler whose effect is in a transaction: there is one effect per event,
+// because a row of the table inbox_events is committed with it. The transaction is rolled back when
+// the handler returns an error.
 func (r *Router) HandleTx(eventType string, db DB, handler func(context.Context, pgx.Tx, Event) error) {
 	r.handleIn(db, eventType, handler == nil, func(ctx context.Context, e Event) (bool, error) {
 		return Once(ctx, db, r.guard.Consumer(), e.ID, func(tx pgx.Tx) error { return handler(ctx, tx, e) })
 	})
 }
 
-// HandleBatch registers a handler like HandleTx's that gets the events delivered at the same time, in one transaction: see
-// Batch. It is for consumers whose rate matters, and gets larger batches the more messages the subscriber handles at once.
+// HandleBatch registers a handler like HandleTx's that gets the events delivered at the same time,
+// in one transaction: see Batch. It is for consumers whose rate matters, and gets larger batches
+// the more messages the subscriber handles at once.
 func (r *Router) HandleBatch(
 	eventType string, db DB, opts BatchOptions, handler func(context.Context, pgx.Tx, []Event) error,
 ) {
@@ -173,8 +180,8 @@ func (r *Router) handleIn(db DB, eventType string, none bool, once func(context.
 	})
 }
 
-// On registers a handler that gets the event's data as a T. Data that is none is malformed; fields that T does not have
-// are ignored, so that producers may add some.
+// On registers a handler that gets the event's data as a T. Data that is none is malformed; fields
+// that T does not have are ignored, so that producers may add some.
 func On[T any](r *Router, eventType string, handler func(context.Context, Event, T) error) {
 	r.Handle(eventType, func(ctx context.Context, e Event) error {
 		data, err := dataOf[T](e)
@@ -185,7 +192,8 @@ func On[T any](r *Router, eventType string, handler func(context.Context, Event,
 	})
 }
 
-// OnTx is On with HandleTx's transaction: the data is a T, and what the handler writes is committed with the inbox row.
+// OnTx is On with HandleTx's transaction: the data is a T, and what the handler writes is committed
+// with the inbox row.
 func OnTx[T any](r *Router, eventType string, db DB, handler func(context.Context, pgx.Tx, Event, T) error) {
 	if handler == nil {
 		panic(fmt.Sprintf("consume: event type %q needs a handler", eventType))
@@ -207,12 +215,14 @@ func dataOf[T any](e Event) (data T, err error) {
 	return data, nil
 }
 
-// Malformed returns an error after which no redelivery can help: the message is given back for the subscription's dead-letter policy to
-// take. The text of err should name the field and never show a value.
+// Malformed returns an error after which no redelivery can help: the message is given back for the
+// subscription's dead-letter policy to take. The text of err should name the field and never show a
+// value.
 func Malformed(err error) error { return fmt.Errorf("%w: %w", ErrMalformed, err) }
 
-// RetryAfter returns the error of a handler that wants to see the event again, and not before d has passed. The message is held so long,
-// ten minutes at most, and keeps its place among those that the subscriber handles at once.
+// RetryAfter returns the error of a handler that wants to see the event again, and not before d has
+// passed. The message is held so long, ten minutes at most, and keeps its place among those that
+// the subscriber handles at once.
 func RetryAfter(d time.Duration) error { return &retryAfterError{d} }
 
 // Delay returns how long an error of RetryAfter asks to wait.

@@ -17,17 +17,17 @@ const (
 	minRetry = 200 * time.Millisecond
 	maxRetry = 5 * time.Second
 
-	// maxParked bounds the messages that wait to be given back after their handler's place is free. Those beyond it
-	// wait in their place, which slows receiving down.
+	// maxParked bounds the messages that wait to be given back after their handler's place is free.
+	// Those beyond it wait in their place, which slows receiving down.
 	maxParked = 1_000
 
-	// maxHeld bounds the messages of failing ordering keys that wait beside those under way. Those beyond it wait in
-	// their place, which slows receiving down.
+	// maxHeld bounds the messages of failing ordering keys that wait beside those under way. Those
+	// beyond it wait in their place, which slows receiving down.
 	maxHeld = 1_000
 )
 
-// Source receives messages until its context ends, calls deliver with each, several at once, and returns when those
-// calls have. With Google's client:
+// Source receives messages until its context ends, calls deliver with each, several at once, and
+// returns when those calls have. With Google's client:
 //
 //	func(ctx context.Context, deliver func(consume.Delivery)) error {
 //		return subscriber.Receive(ctx, func(_ context.Context, m *pubsub.Message) {
@@ -45,7 +45,8 @@ type stopError struct{ error }
 
 func (e *stopError) Unwrap() error { return e.error }
 
-// Run receives and handles messages until ctx ends. It settles them as Deliver does, with these differences:
+// Run receives and handles messages until ctx ends. It settles them as Deliver does, with these
+// differences:
 //
 //	handler failed               given back after a pause that doubles from 100ms to 10s; others pass meanwhile
 //	Malformed, no usable id      given back after a pause
@@ -57,7 +58,8 @@ func (e *stopError) Unwrap() error { return e.error }
 //	                             later messages of its ordering key wait until it is handled or given up; the Source
 //	                             may deliver others meanwhile, which 1,000 such messages do not hinder
 //
-// Handlers outlive ctx, for RouterOptions.Drain at most. The error is one of Stop, or says that there is no handler.
+// Handlers outlive ctx, for RouterOptions.Drain at most. The error is one of Stop, or says that
+// there is no handler.
 func (r *Router) Run(ctx context.Context, source Source) error {
 	if len(r.handlers) == 0 && r.others == nil {
 		return errors.New("router has no handler")
@@ -192,8 +194,8 @@ type session struct {
 	later parking
 
 	mu sync.Mutex
-	// lanes are the ordering keys whose first message is held, with what came behind it. Those messages keep no place
-	// of the source: a few keys that fail would stop all others. guarded by mu.
+	// lanes are the ordering keys whose first message is held, with what came behind it. Those
+	// messages keep no place of the source: a few keys that fail would stop all others. guarded by mu.
 	lanes map[string][]Delivery
 	held  int // messages in all lanes, their first ones included; guarded by mu
 }
@@ -212,8 +214,8 @@ func (s *session) open(d Delivery) bool {
 	return true
 }
 
-// follow puts a message behind the one of its key that is held; false where there is none. Where too many wait already, it
-// waits in its place.
+// follow puts a message behind the one of its key that is held; false where there is none. Where
+// too many wait already, it waits in its place.
 func (s *session) follow(d Delivery) bool {
 	for pause := time.Millisecond; ; pause = min(2*pause, minRetryPause) {
 		s.mu.Lock()
@@ -266,8 +268,8 @@ func (p *parking) nack(ctx context.Context, msg Message, d time.Duration) {
 	p.wg.Go(later)
 }
 
-// await returns when Redis and the databases take writes, and reports whether ctx let it. Receiving without them would
-// only nack, and every nack brings a message closer to its dead-letter topic.
+// await returns when Redis and the databases take writes, and reports whether ctx let it. Receiving
+// without them would only nack, and every nack brings a message closer to its dead-letter topic.
 func (r *Router) await(ctx context.Context) bool {
 	for pause, waited := minRetry, false; ctx.Err() == nil; pause = min(2*pause, maxRetry) {
 		err := r.guard.Announce(ctx)

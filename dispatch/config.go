@@ -15,23 +15,25 @@ import (
 
 // Config is where a Dispatcher takes events from and who publishes them.
 type Config struct {
-	// URL is the database's. A server on another machine must prove who it is unless the URL chooses an sslmode.
+	// URL is the database's. A server on another machine must prove who it is unless the URL chooses
+	// an sslmode.
 	URL string
-	// Claims and Settles replace URL: two pools of yours, which stay yours to close. Two, because settling must never
-	// wait for a connection that claims hold. They need Tuning.Workers + 2 and 3 connections, to a server that can be
-	// written to, with client_encoding UTF8 and datestyle ISO.
+	// Claims and Settles replace URL: two pools of yours, which stay yours to close. Two, because
+	// settling must never wait for a connection that claims hold. They need Tuning.Workers + 2 and 3
+	// connections, to a server that can be written to, with client_encoding UTF8 and datestyle ISO.
 	Claims, Settles *pgxpool.Pool
-	// Catalogue is what the program knows of event types. Nil means what is recorded in the database, and follows it.
+	// Catalogue is what the program knows of event types. Nil means what is recorded in the database,
+	// and follows it.
 	Catalogue *catalogue.Catalogue
 	// CatalogueName is what State and operators are told of Catalogue; empty means "program".
 	CatalogueName string
 	// Publisher takes the events.
 	Publisher Publisher
-	// NewPublisher replaces Publisher where it depends on the topics of the catalogue. It is called at the start, and
-	// again when the catalogue of the database has changed.
+	// NewPublisher replaces Publisher where it depends on the topics of the catalogue. It is called at
+	// the start, and again when the catalogue of the database has changed.
 	NewPublisher func(context.Context, *catalogue.Catalogue) (Publisher, error)
-	// Namespace, TenantID and EventTypes limit the dispatcher to a part of the events; empty means all. A type is
-	// published under its present and its former names.
+	// Namespace, TenantID and EventTypes limit the dispatcher to a part of the events; empty means
+	// all. A type is published under its present and its former names.
 	Namespace, TenantID string
 	EventTypes          []string
 	// PollOnly does without the connection that listens for commits.
@@ -39,7 +41,8 @@ type Config struct {
 	Tuning   Tuning
 	// Version is what operators are told of this program; empty means the name of its main package.
 	Version string
-	// Log may be nil. It never gets a payload. LogPublished raises the lines of published events from debug to info.
+	// Log may be nil. It never gets a payload. LogPublished raises the lines of published events from
+	// debug to info.
 	Log          *slog.Logger
 	LogPublished bool
 	// Metrics may be nil. Two dispatchers of one process need registerers with different labels, see
@@ -56,7 +59,8 @@ type Tuning struct {
 	PollInterval time.Duration
 	// MaxAttempts is the number of failed attempts after which an event dies (10).
 	MaxAttempts int
-	// Lease is how long a claimed event belongs to this dispatcher (30s): so long the events of one that was killed wait.
+	// Lease is how long a claimed event belongs to this dispatcher (30s): so long the events of one
+	// that was killed wait.
 	Lease time.Duration
 	// PublishTimeout bounds one call of Publish (10s). Lease must be longer.
 	PublishTimeout time.Duration
@@ -64,7 +68,8 @@ type Tuning struct {
 	BackoffBase, BackoffMax time.Duration
 	// Workers is the number of claims side by side under load (2).
 	Workers int
-	// MaxInFlight bounds the events between claim and settle (8000): so many may be handed over twice after a kill.
+	// MaxInFlight bounds the events between claim and settle (8000): so many may be handed over twice
+	// after a kill.
 	MaxInFlight int
 	// ShutdownTimeout bounds how long Run waits for what is on its way when its context ends (20s).
 	ShutdownTimeout time.Duration

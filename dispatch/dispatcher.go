@@ -43,7 +43,8 @@ type Dispatcher struct {
 	engine atomic.Pointer[dispatch.Dispatcher]
 	// pauses is what was paused when the database was asked last.
 	pauses atomic.Pointer[[]outbox.Pause]
-	// pausesChanged makes the heartbeat tell of other pauses: an operator may wait until they are obeyed.
+	// pausesChanged makes the heartbeat tell of other pauses: an operator may wait until they are
+	// obeyed.
 	pausesChanged chan struct{}
 
 	running sync.Mutex // held while it runs
@@ -51,8 +52,8 @@ type Dispatcher struct {
 	once, used bool
 }
 
-// New connects to the database and looks whether its outbox is ready. It starts nothing: Run and Once do. Problems of the
-// configuration are reported together.
+// New connects to the database and looks whether its outbox is ready. It starts nothing: Run and
+// Once do. Problems of the configuration are reported together.
 func New(ctx context.Context, cfg Config) (_ *Dispatcher, err error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -162,15 +163,16 @@ func (c Config) identity() dispatch.Identity {
 	return dispatch.Identity{ID: uuid.NewString(), Host: host, PID: os.Getpid(), Version: version}
 }
 
-// Run publishes until ctx ends. Then it stops claiming, gives back what it has not handed over and settles what is on its
-// way, for at most Tuning.ShutdownTimeout. A database that goes away is waited for.
+// Run publishes until ctx ends. Then it stops claiming, gives back what it has not handed over and
+// settles what is on its way, for at most Tuning.ShutdownTimeout. A database that goes away is
+// waited for.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	_, err := d.run(ctx, false)
 	return err
 }
 
-// Once publishes until nothing is left to claim. Events that wait for their next attempt, or whose topic takes nothing,
-// are not waited for.
+// Once publishes until nothing is left to claim. Events that wait for their next attempt, or whose
+// topic takes nothing, are not waited for.
 func (d *Dispatcher) Once(ctx context.Context) (Totals, error) { return d.run(ctx, true) }
 
 // ID is the dispatcher's in outbox_publishers, in the leases of events and in the log.

@@ -1,5 +1,5 @@
-// Package dispatch runs the outbox's dispatcher inside your own program: committed events go to a Publisher of yours, or
-// to a plain function.
+// Package dispatch runs the outbox's dispatcher inside your own program: committed events go to a
+// Publisher of yours, or to a plain function.
 //
 //	d, err := dispatch.New(ctx, dispatch.Config{
 //		URL:       os.Getenv("DATABASE_URL"),
@@ -17,8 +17,9 @@
 //     is left alone, and its events keep their attempts;
 //   - events of one ordering key are handed over in their order.
 //
-// Any number of these dispatchers and of outboxctl publish may work on one database. The commands of outboxctl show them,
-// their dead letters and their backlog as those of its own publishers.
+// Any number of these dispatchers and of outboxctl publish may work on one database. The commands
+// of outboxctl show them, their dead letters and their backlog as those of its own publishers.
 //
-// Handing over an event twice is possible, so what receives it must be idempotent: package consume helps.
+// Handing over an event twice is possible, so what receives it must be idempotent: package consume
+// helps.
 package dispatch

@@ -15,7 +15,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// build makes the engine of the catalogue that is there now. It counts from what the engines of the run have done.
+// build makes the engine of the catalogue that is there now. It counts from what the engines of the
+// run have done.
 func (d *Dispatcher) build(ctx context.Context, done dispatch.Totals) error {
 	types := d.live.Own()
 	publisher := d.cfg.Publisher
@@ -191,7 +192,8 @@ func (d *Dispatcher) Alive(context.Context) error { return d.engine.Load().Alive
 // catalogueEvery is how often the database is asked whether its catalogue has changed.
 const catalogueEvery = 5 * time.Second
 
-// watchCatalogue looks at the recorded catalogue until ctx ends. It reports that the engine has to be built again.
+// watchCatalogue looks at the recorded catalogue until ctx ends. It reports that the engine has to
+// be built again.
 func (d *Dispatcher) watchCatalogue(ctx context.Context) bool {
 	ticker := time.NewTicker(catalogueEvery)
 	defer ticker.Stop()

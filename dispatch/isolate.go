@@ -44,10 +44,10 @@ func Isolate(
 // Proven turns Refused into Rejected where the topic has accepted another message: a
 // Publisher that does without Isolate and InOrder passes its results through it.
 func Proven(results []Result) []Result {
-	if !anyAccepted(results) {
+	if !dispatch.AnyAccepted(results) {
 		return results
 	}
-	for _, i := range refused(results) {
+	for _, i := range dispatch.RefusedAt(results) {
 		results[i].Err = NewFailure(Rejected, CodeOf(results[i].Err), results[i].Err)
 	}
 	return results
@@ -57,7 +57,7 @@ func isolate(
 	ctx context.Context, msgs []Message, send func(context.Context, []Message) []Result,
 ) []Result {
 	results := send(ctx, msgs)
-	suspects := refused(results)
+	suspects := dispatch.RefusedAt(results)
 	if len(msgs) < 2 || len(suspects) == 0 {
 		return results
 	}
@@ -99,7 +99,7 @@ func InOrder(
 		left := msgs[len(results):]
 		part := left[:min(size, first(left))]
 		answers := send(ctx, part)
-		if len(part) > 1 && len(refused(answers)) > 0 && ctx.Err() == nil {
+		if len(part) > 1 && len(dispatch.RefusedAt(answers)) > 0 && ctx.Err() == nil {
 			size = (len(part) + 1) / 2
 			continue
 		}
@@ -112,18 +112,4 @@ func InOrder(
 		results = append(results, Result{Err: Unsent(errBehind)})
 	}
 	return Proven(results)
-}
-
-func anyAccepted(results []Result) bool {
-	return slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
-}
-
-// refused lists the results whose message the broker has refused.
-func refused(results []Result) (at []int) {
-	for i, r := range results {
-		if r.Err != nil && ClassOf(r.Err) == Refused {
-			at = append(at, i)
-		}
-	}
-	return at
 }

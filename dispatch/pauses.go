@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// pausesEvery is how often the database is asked what is paused: a pause is obeyed within a second, at two reads of a
-	// table of a few rows each second, beside the claims and not in them.
+	// pausesEvery is how often the database is asked what is paused: a pause is obeyed within a
+	// second, at two reads of a table of a few rows each second, beside the claims and not in them.
 	pausesEvery = 500 * time.Millisecond
 	// pausesTimeout bounds one read. What was read last is obeyed until the database answers again.
 	pausesTimeout = 5 * time.Second
-	// sharesEvery is after how many of these reads the live publishers are counted, where a type has a rate.
+	// sharesEvery is after how many of these reads the live publishers are counted, where a type has a
+	// rate.
 	sharesEvery = 4
 )
 
@@ -61,8 +62,8 @@ func (d *Dispatcher) shareRates(ctx context.Context) {
 	})
 }
 
-// readPauses reads what is paused, tells what has changed and, where a pause has ended, makes the dispatcher look at what
-// it had passed over.
+// readPauses reads what is paused, tells what has changed and, where a pause has ended, makes the
+// dispatcher look at what it had passed over.
 func (d *Dispatcher) readPauses(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pausesTimeout)
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 
 // DecodeEvent reads an event from its JSON form: type, aggregateId, aggregateType,
 // data, dedupeKey, tenantId, namespace, headers, occurredAt, actor, orderingKey,
-// byAggregate and deliverAt, exactly so spelled. Any other name is refused, because a misspelt dedupeKey that is silently
-// dropped doubles events. A refused text gives an *InvalidError.
+// byAggregate and deliverAt, exactly so spelled. Any other name is refused, because a misspelt
+// dedupeKey that is silently dropped doubles events. A refused text gives an *InvalidError.
 func DecodeEvent(text []byte) (Event, error) {
 	members, err := jsonb.Members(text, "")
 	if err != nil {

@@ -42,16 +42,17 @@ type Prepared struct {
 // Bytes is the size of the event in a statement.
 func (p Prepared) Bytes() int { return len(p.row) }
 
-// Row is the event as outbox_emit_many takes it, for functions of the database that write events too.
+// Row is the event as outbox_emit_many takes it, for functions of the database that write events
+// too.
 func (p Prepared) Row() json.RawMessage { return p.row }
 
 // Emitter checks events and writes them. It is safe for concurrent use.
 type Emitter struct {
-	// Limits are the destination's. New sets those that the catalogue tells, or those of Pub/Sub. What is
-	// beyond them is refused here; what is beyond those of a publisher dies as message_too_large.
+	// Limits are the destination's. New sets those that the catalogue tells, or those of Pub/Sub. What
+	// is beyond them is refused here; what is beyond those of a publisher dies as message_too_large.
 	Limits wire.Limits
-	// Headers, unless it is nil, is asked for headers that every event of a call of Emit gets, where it has none of
-	// that name itself: for the trace of ctx, see the module emit/otelemit.
+	// Headers, unless it is nil, is asked for headers that every event of a call of Emit gets, where
+	// it has none of that name itself: for the trace of ctx, see the module emit/otelemit.
 	Headers func(ctx context.Context) map[string]string
 	// Now is asked for the time of events that carry none. New sets time.Now.
 	Now func() time.Time
@@ -111,8 +112,8 @@ func (e *Emitter) Prepare(event Event) (Prepared, error) {
 	return Prepared{ID: id, Type: event.Type, Topic: topic, row: row}, nil
 }
 
-// in returns the emitter of the event's namespace, where the catalogue tells namespaces apart. A catalogue that is one
-// namespace's gives the event that namespace.
+// in returns the emitter of the event's namespace, where the catalogue tells namespaces apart. A
+// catalogue that is one namespace's gives the event that namespace.
 func (e *Emitter) in(event *Event, bad *InvalidError) *Emitter {
 	if one, ok := e.catalogue.(interface{ Namespace() string }); ok && one.Namespace() != "" {
 		if event.Namespace != "" && event.Namespace != one.Namespace() {

@@ -68,8 +68,9 @@ func checkBare(event Event, bad *InvalidError) {
 	}
 }
 
-// inflation is how many times its own length data may print as. The table refuses rows that print as eight times what
-// they are stored in (OX104); a number is stored in at least twice its shortest text.
+// inflation is how many times its own length data may print as. The table refuses rows that print
+// as eight times what they are stored in (OX104); a number is stored in at least twice its shortest
+// text.
 const inflation = 16
 
 // data turns the payload into JSON that both the catalogue and jsonb accept.

@@ -14,6 +14,13 @@ CREATE FUNCTION outbox_uuid_v7() RETURNS uuid
             || substr(gen_random_uuid()::text, 20))::uuid;
 -- +goose StatementEnd
 
+-- The nth of many that are made at once: the fraction counts on, and what is random is a hash of one random text and n.
+CREATE FUNCTION outbox_uuid_v7(at timestamptz, random text, n bigint) RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (overlay(lpad(to_hex(floor(date_part('epoch', at) * 4096000)::bigint + n), 15, '0') PLACING '7' FROM 13 FOR 0)
+            || to_hex(hashtextextended(random, n) & 4611686018427387903 | (-9223372036854775807 - 1)))::uuid;
+REVOKE ALL ON FUNCTION outbox_uuid_v7(timestamptz, text, bigint) FROM PUBLIC;
+
 -- One function, and one for lists, for each column whose type differs between
 -- installations: text in, that column's own type out. PostgreSQL puts their body in
 -- the place of the call, so that event_type = outbox_event_type($1) uses the index
@@ -110,4 +117,5 @@ DROP FUNCTION IF EXISTS outbox_aggregate_type(text);
 DROP FUNCTION IF EXISTS outbox_aggregate_type(text[]);
 DROP FUNCTION IF EXISTS outbox_aggregate_id(text);
 DROP FUNCTION IF EXISTS outbox_aggregate_id(text[]);
+DROP FUNCTION IF EXISTS outbox_uuid_v7(timestamptz, text, bigint);
 DROP FUNCTION IF EXISTS outbox_uuid_v7();

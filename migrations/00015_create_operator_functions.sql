@@ -332,11 +332,11 @@ BEGIN
          ORDER BY t.namespace = '*' LIMIT 1;
         present := coalesce(present, letter.event_type::text);
         headers := coalesce(headers, '{}') || jsonb_build_object('corrects', letter.event_id);
-        SELECT coalesce(CASE WHEN c.envelope = 'standard' THEN @schema@.outbox_envelope_refusal(new_id, payload) END,
+        SELECT coalesce(CASE WHEN c.form = 'standard' THEN @schema@.outbox_envelope_refusal(new_id, payload) END,
                         @schema@.outbox_refusal(new_id, present, letter.aggregate_type::text, letter.aggregate_id::text,
-                            CASE WHEN c.envelope = 'standard' THEN payload -> 'data' ELSE payload END, payload, dedupe, letter.tenant_id, letter.namespace,
-                            headers, NULL, CASE WHEN c.envelope = 'standard' THEN nullif(payload -> 'actor', 'null') END, old.max_attempts,
-                            c.aggregate_type, c.envelope, substr(old.ordering_key, length(letter.namespace) + 2), NULL::timestamptz)), c.former
+                            CASE WHEN c.form = 'standard' THEN payload -> 'data' ELSE payload END, payload, dedupe, letter.tenant_id, letter.namespace,
+                            headers, NULL, CASE WHEN c.form = 'standard' THEN nullif(payload -> 'actor', 'null') END, old.max_attempts,
+                            c.aggregate_type, c.form, substr(old.ordering_key, length(letter.namespace) + 2), NULL::timestamptz)), c.former
           INTO refusal, former
           FROM (SELECT) AS one
           LEFT JOIN @schema@.outbox_catalogue_type(present, letter.namespace) AS c ON true;

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,11 +10,12 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/internal/why"
 )
 
-// answer is what the API answers: a body as docs/json-output.md describes it, and where a list goes on.
+// answer is what the API answers: a body as docs/json-output.md describes it, and where a list goes
+// on.
 type answer struct {
 	body any
 	next string
@@ -27,10 +27,6 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request, to route) {
 		a, err = to.api(req)
 		return err
 	})
-	var doc []byte
-	if err == nil {
-		doc, err = json.Marshal(a.body)
-	}
 	if err != nil {
 		h.fail(w, r, err)
 		return
@@ -40,15 +36,41 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request, to route) {
 		q.Set("cursor", a.next)
 		w.Header().Set("Link", "<"+h.cfg.BasePath+r.URL.Path+"?"+q.Encode()+`>; rel="next"`)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // the caller has gone
+	h.writeJSON(w, r, http.StatusOK, a.body)
 }
+
+// rows answers with a part of a list.
+func rows[T any](read func(*request) ([]T, outbox.Paged, error)) func(*request) (answer, error) {
+	return func(r *request) (answer, error) {
+		rows, paged, err := read(r)
+		return answer{rows, paged.Next}, err
+	}
+}
+
+// body answers with what was read.
+func body[T any](read func(*request) (T, error)) func(*request) (answer, error) {
+	return func(r *request) (answer, error) {
+		found, err := read(r)
+		return answer{body: found}, err
+	}
+}
+
+// figures answers with something of the snapshot's figures.
+func figures[T any](of func(*request, *stats.Report) T) func(*request) (answer, error) {
+	return body(func(r *request) (T, error) {
+		s, err := r.figures()
+		return of(r, s.Stats), err
+	})
+}
+
+func everything(_ *request, s *stats.Report) *stats.Report { return s }
 
 func meAPI(r *request) (answer, error) {
-	return answer{body: map[string]any{"name": whoOf(r.Request).Name, "role": whoOf(r.Request).role()}}, known(r.URL.Query())
+	return answer{body: map[string]any{"name": whoOf(r.Request).Name, "role": whoOf(r.Request).role()}}, nil
 }
 
-// figures are those of the snapshot. A program, which does not read the line above them, must not take old ones for new.
+// figures are those of the snapshot. A program, which does not read the line above them, must not
+// take old ones for new.
 func (r *request) figures() (snapshot, error) {
 	s := r.snapshot
 	switch {
@@ -58,17 +80,6 @@ func (r *request) figures() (snapshot, error) {
 		return s, statusError{http.StatusServiceUnavailable, fault.Preconditionf("the first figures are still being gathered")}
 	}
 	return s, nil
-}
-
-func statsAPI(r *request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
-	s, err := r.figures()
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{body: s.Stats}, nil
 }
 
 func causesAPI(r *request) (answer, error) {
@@ -89,9 +100,6 @@ func causesAPI(r *request) (answer, error) {
 
 // grouping reads by what causes are to be grouped.
 func grouping(q url.Values) (by string, err error) {
-	if err := known(q, "by"); err != nil {
-		return "", err
-	}
 	by = one(q, "by", "fingerprint")
 	if !slices.Contains(dlq.GroupBy(), by) {
 		return "", fault.Usagef("by: %q is none of fingerprint, reason, type, topic", by)
@@ -99,15 +107,12 @@ func grouping(q url.Values) (by string, err error) {
 	return by, nil
 }
 
-// list reads one part of a list. names are its filters, parse reads them at the database's time, and read passes the rows that
-// they select.
+// list reads one part of a list. parse reads its filters at the database's time, and read passes
+// the rows that they select.
 func list[F, T any](
-	r *request, names []string, parse func(url.Values, time.Time) (F, error), read func(F, outbox.Page, func(T) error) (outbox.Paged, error),
+	r *request, parse func(url.Values, time.Time) (F, error), read func(F, outbox.Page, func(T) error) (outbox.Paged, error),
 ) (rows []T, paged outbox.Paged, err error) {
 	q := r.URL.Query()
-	if err := known(q, append(names, "limit", "cursor")...); err != nil {
-		return nil, paged, err
-	}
 	if err := given(q, "limit", "cursor"); err != nil {
 		return nil, paged, err
 	}
@@ -128,44 +133,32 @@ func list[F, T any](
 	return rows, paged, err
 }
 
-func deadLettersAPI(r *request) (answer, error) {
-	rows, paged, err := listDeadLetters(r)
-	return answer{rows, paged.Next}, err
-}
-
-// searchRows and searchTime are how many rows one request looks at, and how long, for those with an error like the one that is
-// asked for; the next goes on.
+// searchRows and searchTime are how many rows one request looks at, and how long, for those with an
+// error like the one that is asked for; the next goes on.
 const (
 	searchRows = 100_000
 	searchTime = time.Second
 )
 
 func listDeadLetters(r *request) ([]dlq.Entry, outbox.Paged, error) {
-	return list(r, deadLetterNames(), deadLetterFilter, func(f dlq.Filter, page outbox.Page, each func(dlq.Entry) error) (outbox.Paged, error) {
+	return list(r, deadLetterFilter, func(f dlq.Filter, page outbox.Page, each func(dlq.Entry) error) (outbox.Paged, error) {
 		page.LookAt, page.LookFor = r.h.searchRows, searchTime
 		return r.outbox.ListDeadLetters(r.Context(), outbox.ListParams{Filter: f, Page: page}, each)
 	})
 }
 
-func deadLetterAPI(r *request) (answer, error) {
-	d, err := why.DeadLetter(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
-	return answer{body: d}, err
-}
-
-func eventsAPI(r *request) (answer, error) {
-	rows, paged, err := listEvents(r)
-	return answer{rows, paged.Next}, err
+func readLetter(r *request) (why.DeadLetterDetail, error) {
+	return why.DeadLetter(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
 }
 
 func listEvents(r *request) ([]outbox.Event, outbox.Paged, error) {
-	return list(r, eventNames(), eventFilter, func(f outbox.Filter, page outbox.Page, each func(outbox.Event) error) (outbox.Paged, error) {
+	return list(r, eventFilter, func(f outbox.Filter, page outbox.Page, each func(outbox.Event) error) (outbox.Paged, error) {
 		return r.outbox.ListEvents(r.Context(), outbox.ListParams{Filter: f, Page: page}, each)
 	})
 }
 
-func eventAPI(r *request) (answer, error) {
-	d, err := why.Event(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
-	return answer{body: d}, err
+func readEvent(r *request) (why.EventDetail, error) {
+	return why.Event(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
 }
 
 func whyAPI(r *request) (answer, error) {
@@ -179,27 +172,16 @@ func consumersAPI(r *request) (answer, error) {
 }
 
 func registryAPI(r *request) (answer, error) {
-	return answer{body: r.h.reader.types.Load().List()}, known(r.URL.Query())
-}
-
-func auditAPI(r *request) (answer, error) {
-	rows, paged, err := listAudit(r)
-	return answer{rows, paged.Next}, err
-}
-
-func plansAPI(r *request) (answer, error) {
-	rows, paged, err := listPlans(r)
-	return answer{rows, paged.Next}, err
+	return answer{body: r.h.reader.types.Load().List()}, nil
 }
 
 func listPlans(r *request) ([]dlq.Plan, outbox.Paged, error) {
 	all := func(url.Values, time.Time) (struct{}, error) { return struct{}{}, nil }
-	return list(r, nil, all, func(_ struct{}, page outbox.Page, each func(dlq.Plan) error) (outbox.Paged, error) {
+	return list(r, all, func(_ struct{}, page outbox.Page, each func(dlq.Plan) error) (outbox.Paged, error) {
 		return r.outbox.ListPlans(r.Context(), dlq.ListPlansParams{Page: page}, each)
 	})
 }
 
-func planAPI(r *request) (answer, error) {
-	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
-	return answer{body: plan}, err
+func readPlan(r *request) (dlq.PlanDetail, error) {
+	return r.outbox.Plan(r.Context(), r.PathValue("id"))
 }

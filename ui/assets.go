@@ -19,7 +19,8 @@ type asset struct {
 
 // assets are the files that are the same for every request.
 type assets struct {
-	// named is the name under which each file is served, with a digest of its content, so that browsers may keep it for ever.
+	// named is the name under which each file is served, with a digest of its content, so that
+	// browsers may keep it for ever.
 	named map[string]string
 	// served is the files by those names.
 	served map[string]asset

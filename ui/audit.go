@@ -22,29 +22,20 @@ func auditFilter(q url.Values, now time.Time) (p dlq.AuditParams, err error) {
 }
 
 func listAudit(r *request) ([]dlq.AuditRun, outbox.Paged, error) {
-	return list(r, auditNames(), auditFilter, func(p dlq.AuditParams, page outbox.Page, each func(dlq.AuditRun) error) (outbox.Paged, error) {
+	return list(r, auditFilter, func(p dlq.AuditParams, page outbox.Page, each func(dlq.AuditRun) error) (outbox.Paged, error) {
 		p.Page = page
 		return r.outbox.AuditRuns(r.Context(), p, each)
 	})
 }
 
 func auditPage(r *request) (*view, error) {
-	q := r.URL.Query()
-	if clean := tidy(q); clean != q.Encode() {
-		return redirectTo("/audit", clean), nil
-	}
 	rows, paged, err := listAudit(r)
 	if err != nil {
 		return nil, err
 	}
-	d := newList(r, "/audit", auditNames()...)
+	d, err := newList(r, "/audit", auditNames(), paged)
 	d.Audit = rows
-	d.addPages("/audit", q, paged.Next)
-	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
-		return nil, err
-	}
-	err = d.fix("/audit", q)
-	return &view{Title: "Audit", Command: command("outboxctl audit", q, append(auditNames(), "limit", "cursor")...), template: "audit", Data: d}, err
+	return &view{Title: "Audit", Command: command("outboxctl audit", r.URL.Query(), auditNames()), template: "audit", Data: d}, err
 }
 
 // auditRunEvents is how many events of a run its page links to.
@@ -57,17 +48,15 @@ type auditRunData struct {
 	// Undo: it can be taken back; else WhyNot is why it cannot.
 	Undo   bool
 	WhyNot string
-	// Plan is the plan that was run; empty: it had none. Events are the first that were touched, and More how many others.
+	// Plan is the plan that was run; empty: it had none. Events are the first that were touched, and
+	// More how many others.
 	Plan   string
 	Events []string
 	More   int64
 }
 
 func auditRunPage(r *request) (*view, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return nil, err
-	}
-	run, err := r.outbox.AuditRun(r.Context(), r.PathValue("run"))
+	run, err := readRun(r)
 	if err != nil {
 		return nil, err
 	}
@@ -83,10 +72,6 @@ func auditRunPage(r *request) (*view, error) {
 	return &view{Title: "Run", Command: "outboxctl audit show " + run.Run, template: "audit_run", Data: d}, err
 }
 
-func auditRunAPI(r *request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
-	run, err := r.outbox.AuditRun(r.Context(), r.PathValue("run"))
-	return answer{body: run}, err
+func readRun(r *request) (*dlq.AuditRunResult, error) {
+	return r.outbox.AuditRun(r.Context(), r.PathValue("run"))
 }

@@ -10,28 +10,20 @@ import (
 )
 
 func cataloguePage(r *request) (*view, error) {
-	return &view{Title: "Catalogue", Command: "outboxctl registry list", template: "catalogue", Data: r.h.reader.types.Load().List()}, known(r.URL.Query())
+	return &view{Title: "Catalogue", Command: "outboxctl registry list", template: "catalogue", Data: r.h.reader.types.Load().List()}, nil
 }
 
 func readType(r *request) (registry.EventTypeDetail, error) {
-	q := r.URL.Query()
-	if err := known(q, "namespace"); err != nil {
-		return registry.EventTypeDetail{}, err
-	}
 	types := r.h.reader.types.Load()
-	t, err := types.Show(registry.TypeParams{Name: r.PathValue("type"), Namespace: one(q, "namespace", "")})
+	t, err := types.Show(registry.TypeParams{Name: r.PathValue("type"), Namespace: one(r.URL.Query(), "namespace", "")})
 	if err == nil && t.AppliedAt != nil {
 		t.Publishers, err = types.Holders(r.Context(), r.outbox.DB, t.EventType)
 	}
 	return t, err
 }
 
-func typeAPI(r *request) (answer, error) {
-	t, err := readType(r)
-	return answer{body: t}, err
-}
-
-// typeData is the page of an event type. The texts are for people; Shell and SQL emit such an event.
+// typeData is the page of an event type. The texts are for people; Shell and SQL emit such an
+// event.
 type typeData struct {
 	registry.EventTypeDetail
 	SchemaText, Shell, SQL string
@@ -47,7 +39,8 @@ func typePage(r *request) (*view, error) {
 	return &view{Title: t.Type, Command: "outboxctl registry show " + safetext.QuoteWord(t.Type), template: "type", Data: d}, nil
 }
 
-// sampleCalls emit an event of a type, with data that its schema accepts. The id is one that somebody puts theirs for.
+// sampleCalls emit an event of a type, with data that its schema accepts. The id is one that
+// somebody puts theirs for.
 func sampleCalls(t registry.EventTypeDetail) (shell, sql string) {
 	data, aggregate, id := string(t.Sample), "NULL", "NULL"
 	if data == "" || data == "null" {

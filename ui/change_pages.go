@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
-	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -52,20 +49,18 @@ func ranked(counts map[string]int64) []counted {
 // changeable is what can be done to the rows of a list.
 type changeable struct {
 	Changes []string
-	// Hidden is the filter of all that match, as of when the list was read: what dies later is not in it.
+	// Hidden is the filter of all that match, as of when the list was read: what dies later is not in
+	// it.
 	Hidden []field
 }
 
 type field struct{ Name, Value string }
 
-// offer offers changes to the rows of a list that was read at d.Now. A time such as 2h ago becomes an instant: the set must
-// be the one that is looked at.
-func (d *listData) offer(q url.Values, verbs []string) error {
-	d.Changes = verbs
-	since, until, err := outbox.ParseSpan(one(q, "since", ""), one(q, "until", ""), d.Now)
-	if err != nil {
-		return fault.As(fault.Usage, err)
-	}
+// offer offers changes to the rows of a list that was read at d.Now. A time such as 2h ago becomes
+// an instant: the set must be the one that is looked at.
+func (d *listData) offer(state string) {
+	d.Changes = verbsOf(state)
+	until := d.until
 	if until.IsZero() || until.After(d.Now) {
 		until = d.Now
 	}
@@ -74,11 +69,10 @@ func (d *listData) offer(q url.Values, verbs []string) error {
 			d.Hidden = append(d.Hidden, field{c.Name, c.Value})
 		}
 	}
-	if !since.IsZero() {
-		d.Hidden = append(d.Hidden, field{"since", since.UTC().Format(time.RFC3339Nano)})
+	if !d.since.IsZero() {
+		d.Hidden = append(d.Hidden, field{"since", d.since.UTC().Format(time.RFC3339Nano)})
 	}
 	d.Hidden = append(d.Hidden, field{"until", until.UTC().Format(time.RFC3339Nano)})
-	return nil
 }
 
 // planData is a plan before it is run.
@@ -96,9 +90,6 @@ type planData struct {
 }
 
 func planPage(r *request) (*view, error) {
-	if err := known(r.URL.Query(), confirmedBefore); err != nil {
-		return nil, err
-	}
 	preview, err := r.outbox.PreviewPlan(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return nil, err
@@ -131,9 +122,11 @@ type runData struct {
 	// Left is how many rows are not done; Speed is how fast it goes, in words.
 	Left  int64
 	Speed string
-	// Sends: the change sends events. Ended: nothing more happens unless an operator resumes it. Typed is that of the plan.
+	// Sends: the change sends events. Ended: nothing more happens unless an operator resumes it. Typed
+	// is that of the plan.
 	Sends, Ended, Typed bool
-	// State is the plan's, or stopping. Undo: what it did can be taken back. Other is who confirmed it before the viewer did.
+	// State is the plan's, or stopping. Undo: what it did can be taken back. Other is who confirmed it
+	// before the viewer did.
 	State, Other string
 	Undo         bool
 }
@@ -141,7 +134,8 @@ type runData struct {
 // stopping is the state of a run that was asked to stop and is not at the end of its rows yet.
 const stopping = "stopping"
 
-// confirmedBefore is how the page of a run is asked for by an operator who confirmed it after another.
+// confirmedBefore is how the page of a run is asked for by an operator who confirmed it after
+// another.
 const confirmedBefore = "confirmed"
 
 // runView shows a plan that was started.

@@ -53,7 +53,8 @@ func (p planRequest) params(now time.Time, actor string) (dlq.ChangeParams, erro
 	return out, nil
 }
 
-// choose reads a filter into the params. What is done decides which rows it is done to, so no state is chosen.
+// choose reads a filter into the params. What is done decides which rows it is done to, so no state
+// is chosen.
 func choose(q url.Values, now time.Time, out *dlq.ChangeParams) error {
 	if err := given(q); err != nil {
 		return err
@@ -120,7 +121,8 @@ func (p runRequest) confirmation() (out dlq.Confirmation, err error) {
 	return out, err
 }
 
-// pace reads how fast a run goes, and when it stops by itself; watch is nil unless it goes in steps.
+// pace reads how fast a run goes, and when it stops by itself; watch is nil unless it goes in
+// steps.
 func (p runRequest) pace() (rate float64, watch *dlq.Watch, err error) {
 	if rate, err = p.Rate.number("rate", words.ParseRate); err != nil {
 		return 0, nil, err

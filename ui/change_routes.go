@@ -22,48 +22,69 @@ type changeRequest struct {
 	who    Identity
 }
 
-// changed is what a change answers: the address of what came of it, for a page to go to, and its body in the API.
+// changed is what a change answers: the address of what came of it, for a page to go to, and its
+// body in the API.
 type changed struct {
 	at     string
 	status int
 	body   any
-	// page is shown at once, and a file with the text sent, where nothing must stay in the browser's history.
+	// page is shown at once, and a file with the text sent, where nothing must stay in the browser's
+	// history.
 	page       *view
 	file, text string
 }
 
-// A changeRoute is one way to change something, by a form at its path and in the API. There it is a POST to the same path, unless
-// api names another.
+// A changeRoute is one way to change something, by a form at its path and in the API. There it is a
+// POST to the same path, unless api names another.
 type changeRoute struct {
 	path, api string
 	do        func(*changeRequest) (changed, error)
 }
 
-// changeRoutes is the addresses that change something, or need the rights of an operator, as far as they exist here.
+// changeRoutes is the addresses that change something, or need the rights of an operator, as far as
+// they exist here.
 func (h *Handler) changeRoutes() (routes []changeRoute) {
 	if h.cfg.AllowChanges {
 		routes = []changeRoute{
-			{path: "/plans", do: makePlan},
-			{path: "/plans/{id}/run", do: runPlan},
-			{path: "/plans/{id}/stop", do: stopPlan},
-			{path: "/plans/{id}/abandon", api: "DELETE /api/v1/plans/{id}", do: abandonPlan},
-			{path: "/audit/{run}/undo", do: undo},
-			{path: "/events/{id}/forget", do: forget},
-			{path: "/consumers/{consumer}/retry", do: retryConsumer},
-			{path: "/topics/{topic}/pause", do: pauseTopic},
-			{path: "/topics/{topic}/resume", do: resumeTopic},
+			{path: "/plans", do: asked(makePlan)},
+			{path: "/plans/{id}/run", do: asked(runPlan)},
+			{path: "/plans/{id}/stop", do: asked(stopPlan)},
+			{path: "/plans/{id}/abandon", api: "DELETE /api/v1/plans/{id}", do: asked(abandonPlan)},
+			{path: "/audit/{run}/undo", do: asked(undo)},
+			{path: "/events/{id}/forget", do: asked(forget)},
+			{path: "/consumers/{consumer}/retry", do: asked(retryConsumer)},
+			{path: "/topics/{topic}/pause", do: asked(pauseTopic)},
+			{path: "/topics/{topic}/resume", do: asked(resumeTopic)},
 		}
 	}
 	if h.cfg.Payloads == PayloadsReveal {
-		routes = append(routes, changeRoute{path: "/dead-letters/{id}/reveal", do: reveal}, changeRoute{path: "/events/{id}/reveal", do: reveal})
+		for _, path := range []string{"/dead-letters/{id}/reveal", "/events/{id}/reveal"} {
+			routes = append(routes, changeRoute{path: path, do: asked(reveal)})
+		}
 	}
 	if h.cfg.AllowChanges && h.cfg.Payloads == PayloadsReveal {
-		routes = append(routes, changeRoute{path: "/dead-letters/{id}/edit", do: edit})
+		routes = append(routes, changeRoute{path: "/dead-letters/{id}/edit", do: asked(edit)})
 	}
 	for i, r := range routes {
 		routes[i].api = cmp.Or(r.api, "POST /api/v1"+r.path)
 	}
 	return routes
+}
+
+// asked reads what a request asks for, and does it.
+func asked[P any](do func(*changeRequest, P) (changed, error)) func(*changeRequest) (changed, error) {
+	return func(r *changeRequest) (changed, error) {
+		var p P
+		if err := r.decode(&p); err != nil {
+			return changed{}, err
+		}
+		return do(r, p)
+	}
+}
+
+// noted asks for a change with nothing but why it is made.
+type noted struct {
+	Note string `json:"note"`
 }
 
 // serveChange answers a request that changes something, if its sender may.
@@ -102,21 +123,22 @@ func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*c
 		w.WriteHeader(out.status)
 		return
 	}
-	doc, err := json.Marshal(out.body)
+	h.writeJSON(w, r, out.status, out.body)
+}
+
+// writeJSON answers with a document.
+func (h *Handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
+	doc, err := json.Marshal(body)
 	if err != nil {
 		h.fail(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(out.status)
+	w.WriteHeader(status)
 	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // the caller has gone
 }
 
-func makePlan(r *changeRequest) (changed, error) {
-	var p planRequest
-	if err := r.decode(&p); err != nil {
-		return changed{}, err
-	}
+func makePlan(r *changeRequest, p planRequest) (changed, error) {
 	now, err := r.outbox.Now(r.Context())
 	if err != nil {
 		return changed{}, err
@@ -125,7 +147,12 @@ func makePlan(r *changeRequest) (changed, error) {
 	if err != nil {
 		return changed{}, err
 	}
-	id, err := r.h.changes.plan(r.Context(), params)
+	return r.planned(params)
+}
+
+// planned makes a plan and answers with it.
+func (r *changeRequest) planned(p dlq.ChangeParams) (changed, error) {
+	id, err := r.h.changes.plan(r.Context(), p)
 	if err != nil {
 		return changed{}, err
 	}
@@ -138,13 +165,9 @@ func (r *changeRequest) plan(id string) (changed, error) {
 	return changed{at: "/plans/" + plan.ID, status: http.StatusAccepted, body: plan}, err
 }
 
-// runPlan starts a plan that is confirmed, and resumes one that was confirmed when it was started. Asked twice with the same
-// confirmation, it is the same run.
-func runPlan(r *changeRequest) (changed, error) {
-	var p runRequest
-	if err := r.decode(&p); err != nil {
-		return changed{}, err
-	}
+// runPlan starts a plan that is confirmed, and resumes one that was confirmed when it was started.
+// Asked twice with the same confirmation, it is the same run.
+func runPlan(r *changeRequest, p runRequest) (changed, error) {
 	said, err := p.confirmation()
 	if err != nil {
 		return changed{}, err
@@ -172,7 +195,8 @@ func runPlan(r *changeRequest) (changed, error) {
 	return r.begun(plan, err)
 }
 
-// begun answers with a plan that is run. Of two requests at once, both of them began it, and it may be done before the second.
+// begun answers with a plan that is run. Of two requests at once, both of them began it, and it may
+// be done before the second.
 func (r *changeRequest) begun(before dlq.PlanDetail, err error) (changed, error) {
 	out, readErr := r.plan(before.ID)
 	if err != nil && readErr == nil {
@@ -193,10 +217,7 @@ func (r *changeRequest) detail() map[string]any {
 }
 
 // stopPlan asks a run to stop. One that has ended meanwhile needs nothing.
-func stopPlan(r *changeRequest) (changed, error) {
-	if err := r.decode(&struct{}{}); err != nil {
-		return changed{}, err
-	}
+func stopPlan(r *changeRequest, _ struct{}) (changed, error) {
 	err := r.outbox.StopPlan(r.Context(), r.PathValue("id"), r.who.Name)
 	if err != nil {
 		if plan, readErr := r.outbox.Plan(r.Context(), r.PathValue("id")); readErr != nil || plan.State != dlq.PlanDone {
@@ -206,10 +227,7 @@ func stopPlan(r *changeRequest) (changed, error) {
 	return r.plan(r.PathValue("id"))
 }
 
-func abandonPlan(r *changeRequest) (changed, error) {
-	if err := r.decode(&struct{}{}); err != nil {
-		return changed{}, err
-	}
+func abandonPlan(r *changeRequest, _ struct{}) (changed, error) {
 	err := r.outbox.AbandonPlan(r.Context(), r.PathValue("id"), r.who.Name)
 	return changed{at: "/plans/" + r.PathValue("id"), status: http.StatusNoContent}, err
 }

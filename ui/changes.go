@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// planWait is how long a request waits for its plan: a small one is made meanwhile, so its page shows all of it at once.
+	// planWait is how long a request waits for its plan: a small one is made meanwhile, so its page
+	// shows all of it at once.
 	planWait = 500 * time.Millisecond
 	// slotWait is how long a request waits for the plan that is being made before it.
 	slotWait = 2 * time.Second
@@ -22,8 +23,8 @@ const (
 	DefaultMaxPlanRows = 1_000_000
 )
 
-// changes makes and runs plans for operators: in the process, not in their requests, so that a closed tab changes
-// nothing.
+// changes makes and runs plans for operators: in the process, not in their requests, so that a
+// closed tab changes nothing.
 type changes struct {
 	outbox  func() *dlq.Outbox
 	maxRows int64
@@ -44,7 +45,8 @@ func newChanges(cfg Config, box func() *dlq.Outbox) *changes {
 	return c
 }
 
-// end finishes the rows that are being changed, marks what is left as interrupted and waits for that.
+// end finishes the rows that are being changed, marks what is left as interrupted and waits for
+// that.
 func (c *changes) end() {
 	c.stop()
 	c.jobs.Wait()
@@ -56,14 +58,8 @@ func busy(format string, args ...any) error {
 
 // plan makes a plan. It returns its id once it exists; the set may still be growing.
 func (c *changes) plan(ctx context.Context, p dlq.ChangeParams) (id string, err error) {
-	timer := time.NewTimer(slotWait)
-	defer timer.Stop()
-	select {
-	case c.slot <- struct{}{}:
-	case <-timer.C:
-		return "", busy("another plan is being made: try again in a moment")
-	case <-ctx.Done():
-		return "", ctx.Err()
+	if err := takePlace(ctx, c.slot, slotWait, "another plan is being made: try again in a moment"); err != nil {
+		return "", err
 	}
 	begun, done := make(chan string, 1), make(chan error, 1)
 	c.jobs.Go(func() {

@@ -129,20 +129,16 @@ func TestChangesAreLimited(t *testing.T) {
 	got := b.reaches(plan.ID, "abandoned")
 	require.Contains(t, got.EndedWhy, "more than 1 row")
 
-	// Eleven plans of the same row: the tenth is the last that may be run within a minute.
-	var plans []dlq.Plan
-	for range 11 {
-		_, plan, text := b.api(http.MethodPost, "/plans", `{"action": "replay", "ids": ["`+deadID+`"], "note": "x"}`)
-		require.Equal(t, "ready", plan.State, text)
-		plans = append(plans, plan)
+	// The tenth run is the last within a minute, also where a run is asked for that is done.
+	_, plan, _ = b.api(http.MethodPost, "/plans", `{"action": "replay", "ids": ["`+deadID+`"], "note": "x"}`)
+	plan = b.reaches(plan.ID, "ready")
+	status, _, text := b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": 1, "database": %q}}`, plan.Database.Name))
+	require.Equal(t, http.StatusAccepted, status, text)
+	runs, header := 1, http.Header{}
+	for ; status != http.StatusTooManyRequests; runs++ {
+		status, header, _ = b.send(http.MethodPost, "/api/v1/plans/"+plan.ID+"/run", jsonType, `{}`)
 	}
-	last, header := 0, http.Header{}
-	for i, plan := range plans {
-		var text string
-		last, header, text = b.send(http.MethodPost, "/api/v1/plans/"+plan.ID+"/run", jsonType, fmt.Sprintf(`{"confirm": {"count": 1, "database": %q}}`, plan.Database.Name))
-		require.True(t, last == http.StatusAccepted || i == 10, text)
-	}
-	require.Equal(t, http.StatusTooManyRequests, last)
+	require.Greater(t, runs, 10)
 	require.NotEmpty(t, header.Get("Retry-After"))
 }
 

@@ -7,14 +7,16 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 )
 
-// compressFrom is the size from which an answer is compressed: a smaller one fits into a packet or two as it is.
+// compressFrom is the size from which an answer is compressed: a smaller one fits into a packet or
+// two as it is.
 const compressFrom = 1 << 10
 
 // compressed sends pages, JSON and assets in a fraction of their bytes.
 //
-// The length of a compressed answer tells anyone who sees it whether a guess is in the answer twice, when they can put guesses there
-// (BREACH). So what another site made a browser ask for is not compressed, nor the answer to a change, which may be a payload.
-// No answer has a token against forged requests that could be guessed: those are told by where they come from.
+// The length of a compressed answer tells anyone who sees it whether a guess is in the answer
+// twice, when they can put guesses there (BREACH). So what another site made a browser ask for is
+// not compressed, nor the answer to a change, which may be a payload. No answer has a token against
+// forged requests that could be guessed: those are told by where they come from.
 func compressed(next http.Handler) (http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(compressFrom), gzhttp.EnableZstd(false), gzhttp.ContentTypes([]string{
 		"text/html", "text/css", "text/javascript", "image/svg+xml", "application/json", "application/problem+json", "application/jsonl",
@@ -32,8 +34,8 @@ func compressed(next http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// askedByUs reports whether no other site made the browser ask. Programs do not say; browsers that do not either are on a
-// plain connection, where an observer of lengths sees everything.
+// askedByUs reports whether no other site made the browser ask. Programs do not say; browsers that
+// do not either are on a plain connection, where an observer of lengths sees everything.
 func askedByUs(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":

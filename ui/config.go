@@ -25,7 +25,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/pgpool"
 )
 
-// OwnRights is the ReadRole that changes no role: the page reads with the rights of its pool's login.
+// OwnRights is the ReadRole that changes no role: the page reads with the rights of its pool's
+// login.
 const OwnRights = "-"
 
 // The defaults of a Config.
@@ -68,60 +69,71 @@ var ErrBusy = errors.New("too many requests")
 
 // Config is what a page needs. Only ReadPool and Identify have no default.
 type Config struct {
-	// Pool is the database as an operator uses it: its login must be a member of outbox_operator. Needed with AllowChanges
-	// only.
+	// Pool is the database as an operator uses it: its login must be a member of outbox_operator.
+	// Needed with AllowChanges only.
 	Pool *pgxpool.Pool
-	// AllowChanges lets operators replay, discard, restore and republish. Without it the addresses for that do not exist.
+	// AllowChanges lets operators replay, discard, restore and republish. Without it the addresses for
+	// that do not exist.
 	AllowChanges bool
-	// Payloads is PayloadsReveal where operators may see what one event carries, which is audited; empty: no operator may. It needs
-	// Pool.
+	// Payloads is PayloadsReveal where operators may see what one event carries, which is audited;
+	// empty: no operator may. It needs Pool.
 	Payloads string
 	// MaxPlanRows is the largest set that one change may have.
 	MaxPlanRows int64
-	// ReadPool is the database, or a replica of it. The page uses at most as many connections as it has.
+	// ReadPool is the database, or a replica of it. The page uses at most as many connections as it
+	// has.
 	ReadPool *pgxpool.Pool
-	// ReadRole is the role under which everything is read. OwnRights changes none, and so does DefaultReadRole in a database in
-	// which that has no rights.
+	// ReadRole is the role under which everything is read. OwnRights changes none, and so does
+	// DefaultReadRole in a database in which that has no rights.
 	ReadRole string
 	// Catalogue is the event types; nil: those that outboxctl registry apply recorded in the database.
 	Catalogue *catalogue.Catalogue
 	// Redis is where consumers keep their marks; nil: they are not shown.
 	Redis *redis.Client
-	// IdempotencyTTL is how long consumers keep their marks; one that was silent for longer is not shown.
+	// IdempotencyTTL is how long consumers keep their marks; one that was silent for longer is not
+	// shown.
 	IdempotencyTTL time.Duration
 	// Identify returns the user who makes a request. It is the only sign-in.
 	Identify func(*http.Request) (Identity, error)
-	// Challenge is the WWW-Authenticate of an answer to a user who is not signed in; empty: HTTP Basic.
+	// Challenge is the WWW-Authenticate of an answer to a user who is not signed in; empty: HTTP
+	// Basic.
 	Challenge string
-	// Enter may answer a request before Identify is asked about it, such as a link that signs a browser in; nil answers none.
+	// Enter may answer a request before Identify is asked about it, such as a link that signs a
+	// browser in; nil answers none.
 	Enter func(w http.ResponseWriter, r *http.Request) (answered bool)
 	// Leave signs a browser out, before the page answers that it is; nil: the page does not offer it.
 	Leave func(w http.ResponseWriter, r *http.Request)
 	// BasePath is the prefix of every address, such as /ops/outbox.
 	BasePath string
-	// Contexts are the pages of other installations, and this one's, that the menu leads to; Context is the name of this one.
-	// Empty: there is no such menu.
+	// Contexts are the pages of other installations, and this one's, that the menu leads to; Context
+	// is the name of this one. Empty: there is no such menu.
 	Contexts []Context
 	Context  string
-	// PublicURL is the one address under which the page is served; empty: only names of this machine are answered.
+	// PublicURL is the one address under which the page is served; empty: only names of this machine
+	// are answered.
 	PublicURL *url.URL
-	// TraceURL is the address of a trace, with {trace_id} in it; empty: traces are named and not linked.
+	// TraceURL is the address of a trace, with {trace_id} in it; empty: traces are named and not
+	// linked.
 	TraceURL string
 	// Label and Color name the installation, so that production looks like production.
 	Label, Color string
 	// MaxAttempts is the publishers' maximum, for events that have none of their own.
 	MaxAttempts int
-	// Refresh is the pace of the figures; QueryTimeout limits one statement, and how long a request waits for a connection.
+	// Refresh is the pace of the figures; QueryTimeout limits one statement, and how long a request
+	// waits for a connection.
 	Refresh, QueryTimeout time.Duration
-	// Topics are the names that topics have at the broker; a topic that is not there has none that is known here.
+	// Topics are the names that topics have at the broker; a topic that is not there has none that is
+	// known here.
 	Topics map[string]string
-	// Backlog asks the broker how many messages wait for a subscription; nil, or errors.ErrUnsupported: nobody can tell.
+	// Backlog asks the broker how many messages wait for a subscription; nil, or
+	// errors.ErrUnsupported: nobody can tell.
 	Backlog func(ctx context.Context, subscription string) (int64, error)
 	// Settings are shown as they are; nil: the page has none to show.
 	Settings []Setting
 	// Doctor examines the outbox and what it depends on; nil: the page does not offer it.
 	Doctor func(context.Context) ([]Finding, error)
-	// Metrics gets the page's metrics, and is served as /metrics to signed-in users; nil: there is no such address.
+	// Metrics gets the page's metrics, and is served as /metrics to signed-in users; nil: there is no
+	// such address.
 	Metrics *prometheus.Registry
 	// Version is shown at the foot.
 	Version string
@@ -129,7 +141,8 @@ type Config struct {
 	Log func(path string, err error)
 }
 
-// New returns the page. It starts to gather figures at once, also while the database is away; Shutdown ends that.
+// New returns the page. It starts to gather figures at once, also while the database is away;
+// Shutdown ends that.
 func New(cfg Config) (*Handler, error) {
 	if cfg.ReadPool == nil || cfg.Identify == nil {
 		return nil, errors.New("ui: ReadPool and Identify must be set")

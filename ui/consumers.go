@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -93,9 +94,6 @@ func consumersPage(r *request) (*view, error) {
 // failuresOf reads which failures are asked for.
 func failuresOf(r *request) (p consumers.FailuresParams, err error) {
 	q := r.URL.Query()
-	if err := known(q, "consumer", "state", "type", "namespace", "tenant"); err != nil {
-		return p, err
-	}
 	p = consumers.FailuresParams{
 		Consumer: q.Get("consumer"), State: q.Get("state"), EventType: q.Get("type"), Namespace: q.Get("namespace"),
 		TenantID: q.Get("tenant"), Limit: failuresShown,
@@ -104,9 +102,6 @@ func failuresOf(r *request) (p consumers.FailuresParams, err error) {
 }
 
 func consumerListAPI(r *request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
 	list, err := consumers.List(r.Context(), &r.outbox.Outbox)
 	if err == nil {
 		_ = r.h.waiting.measure(r.Context(), list) // it is left out where the broker does not say
@@ -123,15 +118,14 @@ func failuresAPI(r *request) (answer, error) {
 	return answer{body: list}, err
 }
 
-// retryConsumer makes the plan to publish copies of what a consumer gave up, or of the events with these ids that it fails on.
-func retryConsumer(r *changeRequest) (changed, error) {
-	var p struct {
-		IDs  texts  `json:"ids"`
-		Note string `json:"note"`
-	}
-	if err := r.decode(&p); err != nil {
-		return changed{}, err
-	}
+type retryRequest struct {
+	IDs  texts  `json:"ids"`
+	Note string `json:"note"`
+}
+
+// retryConsumer makes the plan to publish copies of what a consumer gave up, or of the events with
+// these ids that it fails on.
+func retryConsumer(r *changeRequest, p retryRequest) (changed, error) {
 	f := consumers.FailuresParams{Consumer: r.PathValue("consumer"), EventIDs: p.IDs}
 	if len(p.IDs) == 0 {
 		f.State = consumers.GaveUp
@@ -143,18 +137,12 @@ func retryConsumer(r *changeRequest) (changed, error) {
 	case len(found) == 0:
 		return changed{}, fault.NotFoundf("consumer %s has given up none of these events", f.Consumer)
 	}
-	params := dlq.ChangeParams{Action: dlq.Republish, Actor: r.who.Name, Note: strings.TrimSpace(p.Note)}
-	if params.Note == "" {
-		params.Note = "retry for consumer " + f.Consumer
-	}
+	note := cmp.Or(strings.TrimSpace(p.Note), "retry for consumer "+f.Consumer)
+	params := dlq.ChangeParams{Action: dlq.Republish, Actor: r.who.Name, Note: note}
 	for _, failure := range found {
 		params.IDs = append(params.IDs, failure.EventID)
 	}
-	id, err := r.h.changes.plan(r.Context(), params)
-	if err != nil {
-		return changed{}, err
-	}
-	return r.plan(id)
+	return r.planned(params)
 }
 
 // failingConsumers is how many consumers fail, for the menu.

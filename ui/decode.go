@@ -18,8 +18,9 @@ import (
 // maxBody is the largest body: some twenty thousand ids.
 const maxBody = 1 << 20
 
-// decode reads what a request asks for: JSON in the API, a form on a page. The fields of a form have the names of the JSON; that of
-// confirm.count is count inside confirm. A field that nothing reads is refused: a typing error must not widen a set.
+// decode reads what a request asks for: JSON in the API, a form on a page. The fields of a form
+// have the names of the JSON; that of confirm.count is count inside confirm. A field that nothing
+// reads is refused: a typing error must not widen a set.
 func (r *changeRequest) decode(into any) error {
 	if isAPI(r.Request) && r.ContentLength == 0 {
 		return nil

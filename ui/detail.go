@@ -47,8 +47,8 @@ func remedyOf(state, reason string, erasedAt *time.Time) remedy {
 	return r
 }
 
-// remedyOf is what can be done to a dead letter. What it carries is held to the catalogue as a publisher would hold it, for an
-// operator, who may read it; nothing of it is shown.
+// remedyOf is what can be done to a dead letter. What it carries is held to the catalogue as a
+// publisher would hold it, for an operator, who may read it; nothing of it is shown.
 func (r *request) remedyOf(l dlq.Entry) remedy {
 	out := remedyOf(l.State, l.Reason, l.ErasedAt)
 	if !out.Editable || out.Hopeless || !r.h.cfg.AllowChanges || whoOf(r.Request).Role != Operator {
@@ -73,7 +73,7 @@ func (r *request) remedyOf(l dlq.Entry) remedy {
 }
 
 func deadLetterPage(r *request) (*view, error) {
-	found, err := why.DeadLetter(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
+	found, err := readLetter(r)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func deadLetterPage(r *request) (*view, error) {
 }
 
 func eventPage(r *request) (*view, error) {
-	found, err := why.Event(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
+	found, err := readEvent(r)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,8 @@ type Setting struct {
 }
 
 const (
-	// examinationKept is how long one examination is good for, for all who ask. It asks the broker and Redis, too.
+	// examinationKept is how long one examination is good for, for all who ask. It asks the broker and
+	// Redis, too.
 	examinationKept  = time.Minute
 	examinationLimit = 20 * time.Second
 )
@@ -77,11 +78,7 @@ type doctorData struct {
 }
 
 func doctorPage(r *request) (*view, error) {
-	q := r.URL.Query()
-	if err := known(q, "again"); err != nil {
-		return nil, err
-	}
-	if one(q, "again", "") != "" {
+	if one(r.URL.Query(), "again", "") != "" {
 		if _, err := r.h.examiner.examine(r.Context(), true); err != nil {
 			return nil, err
 		}
@@ -107,9 +104,6 @@ func doctorPage(r *request) (*view, error) {
 }
 
 func doctorAPI(r *request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
 	found, err := r.h.examiner.examine(r.Context(), false)
 	return answer{body: found.Findings}, err
 }
@@ -121,12 +115,12 @@ type settingsData struct {
 
 func settingsPage(r *request) (*view, error) {
 	d := settingsData{Settings: r.h.cfg.Settings, ReadRole: r.h.cfg.ReadRole}
-	return &view{Title: "Settings", Command: "outboxctl config view", template: "settings", Data: d}, known(r.URL.Query())
+	return &view{Title: "Settings", Command: "outboxctl config view", template: "settings", Data: d}, nil
 }
 
 func configAPI(r *request) (answer, error) {
 	if r.h.cfg.Settings == nil {
 		return answer{}, statusError{http.StatusNotFound, fault.NotFoundf("this page was started without a configuration to show")}
 	}
-	return answer{body: r.h.cfg.Settings}, known(r.URL.Query())
+	return answer{body: r.h.cfg.Settings}, nil
 }

@@ -35,21 +35,21 @@ type editData struct {
 	Diff    []codeLine
 }
 
-// codeLine is a line of a schema or of a difference. Mark is + or - in a difference, and ! at the field that is meant.
+// codeLine is a line of a schema or of a difference. Mark is + or - in a difference, and ! at the
+// field that is meant.
 type codeLine struct{ Mark, Text string }
 
-// edit corrects what a dead event carries. The API checks and sends at once; a page first shows the payload, then what is wrong with
-// the new one or how it differs, and sends when that is confirmed. Each look at the payload is audited.
-func edit(r *changeRequest) (changed, error) {
-	var p struct {
-		Data   json.RawMessage `json:"data"`
-		Note   string          `json:"note"`
-		Send   word            `json:"send"`
-		DryRun word            `json:"dryRun"`
-	}
-	if err := r.decode(&p); err != nil {
-		return changed{}, err
-	}
+type editRequest struct {
+	Data   json.RawMessage `json:"data"`
+	Note   string          `json:"note"`
+	Send   word            `json:"send"`
+	DryRun word            `json:"dryRun"`
+}
+
+// edit corrects what a dead event carries. The API checks and sends at once; a page first shows the
+// payload, then what is wrong with the new one or how it differs, and sends when that is confirmed.
+// Each look at the payload is audited.
+func edit(r *changeRequest, p editRequest) (changed, error) {
 	send, err := p.Send.yes("send")
 	if err != nil {
 		return changed{}, err
@@ -121,7 +121,8 @@ func newEdit(r *changeRequest, e *dlq.Editing, note string) *editData {
 	return d
 }
 
-// schemaText is what a payload of a type must be like: its schema, or its fields where those are all that it has.
+// schemaText is what a payload of a type must be like: its schema, or its fields where those are
+// all that it has.
 func schemaText(t catalogue.Type) string {
 	text := indented(t.Schema.JSON())
 	if strings.Contains(text, `"properties"`) {
@@ -152,8 +153,8 @@ func (d *editData) look(e *dlq.Editing, typed string) {
 	d.Diff = difference(was, d.Data)
 }
 
-// typeable is JSON as a person edits it: over several lines, with every number as it was written, and with characters that are not
-// seen written as escapes, which mean the same.
+// typeable is JSON as a person edits it: over several lines, with every number as it was written,
+// and with characters that are not seen written as escapes, which mean the same.
 func typeable(doc []byte) string {
 	var lines bytes.Buffer
 	if json.Indent(&lines, bytes.TrimSpace(doc), "", "  ") != nil {

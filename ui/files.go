@@ -15,14 +15,9 @@ import (
 // sendWithin is how long a viewer may take to fetch one piece of a file.
 const sendWithin = 30 * time.Second
 
-// exports are the lists that can be taken as a file. They carry what the API's lists do: no payload.
-func exports() map[string]func(*request) (answer, error) {
-	return map[string]func(*request) (answer, error){"/dead-letters": deadLettersAPI, "/events": eventsAPI, "/audit": auditAPI}
-}
-
-// serveExport sends every row of a list that matches, as JSON lines. Each thousand is read by itself: a file that takes minutes
-// to fetch holds no transaction open.
-func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request, path string, read func(*request) (answer, error)) {
+// serveExport sends every row of a list that matches, as JSON lines. Each thousand is read by
+// itself: a file that takes minutes to fetch holds no transaction open.
+func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request, path string, to route) {
 	q := r.URL.Query()
 	if q.Has("limit") || q.Has("cursor") {
 		h.fail(w, r, fault.Usagef("a file has every row: limit and cursor are for lists"))
@@ -33,8 +28,8 @@ func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request, path strin
 		r = r.Clone(r.Context())
 		r.URL.RawQuery = q.Encode()
 		var page answer
-		err := h.with(r, route{}, func(req *request) (err error) {
-			page, err = read(req)
+		err := h.with(r, to, func(req *request) (err error) {
+			page, err = to.api(req)
 			return err
 		})
 		if err != nil && first {
@@ -85,7 +80,8 @@ func sendLines(w http.ResponseWriter, rows any) error {
 	return nil
 }
 
-// slowly is an answer whose time limit starts again with each piece: a large file takes longer than a page may.
+// slowly is an answer whose time limit starts again with each piece: a large file takes longer than
+// a page may.
 type slowly struct{ http.ResponseWriter }
 
 func (w slowly) Write(piece []byte) (int, error) {
@@ -93,11 +89,10 @@ func (w slowly) Write(piece []byte) (int, error) {
 	return w.ResponseWriter.Write(piece)
 }
 
-// fix writes the addresses of a list that show the same rows tomorrow: a time such as 2h ago becomes an instant. A file ends
-// when the list was read.
-func (d *listData) fix(path string, q url.Values) error {
-	since, until, err := outbox.ParseSpan(one(q, "since", ""), one(q, "until", ""), d.Now)
-	if err != nil {
+// fix writes the addresses of a list that show the same rows tomorrow: a time such as 2h ago
+// becomes an instant. A file ends when the list was read.
+func (d *listData) fix(path string, q url.Values) (err error) {
+	if d.since, d.until, err = outbox.ParseSpan(one(q, "since", ""), one(q, "until", ""), d.Now); err != nil {
 		return fault.As(fault.Usage, err)
 	}
 	fixed := url.Values{}
@@ -111,10 +106,10 @@ func (d *listData) fix(path string, q url.Values) error {
 			fixed.Set(name, at.UTC().Format(time.RFC3339Nano))
 		}
 	}
-	set("since", since)
-	set("until", until)
+	set("since", d.since)
+	set("until", d.until)
 	d.Link = path + "?" + fixed.Encode()
-	if until.IsZero() {
+	if d.until.IsZero() {
 		set("until", d.Now)
 	}
 	fixed.Del("limit")

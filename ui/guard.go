@@ -24,7 +24,8 @@ type guard struct {
 func newGuard(cfg Config) *guard {
 	g := &guard{public: cfg.PublicURL, crossing: http.NewCrossOriginProtection()}
 	if g.public != nil {
-		// A proxy may have rewritten Host, so that our own pages would look foreign. A URL was parsed, so it is a valid origin.
+		// A proxy may have rewritten Host, so that our own pages would look foreign. A URL was parsed, so
+		// it is a valid origin.
 		_ = g.crossing.AddTrustedOrigin(g.public.Scheme + "://" + g.public.Host)
 	}
 	return g
@@ -53,8 +54,8 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request) error {
 			return elsewhere(g.public.Scheme + "://" + g.public.Host + r.RequestURI)
 		}
 	}
-	// Of a page that was brought to another address by its name, a browser says that it is of the same site: only the name
-	// tells.
+	// Of a page that was brought to another address by its name, a browser says that it is of the same
+	// site: only the name tells.
 	if !g.knows(r.Host) {
 		return statusError{http.StatusMisdirectedRequest, fault.Usagef("this page is not served under the name %q", r.Host)}
 	}
@@ -80,7 +81,8 @@ func (g *guard) knows(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// remoteOf is the address a request came from, as the server around the page tells it: a header can say anything.
+// remoteOf is the address a request came from, as the server around the page tells it: a header can
+// say anything.
 func remoteOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -132,12 +134,14 @@ func statusOf(err error) int {
 	if errors.As(err, &away) || errors.As(err, &broken) || errors.Is(err, context.DeadlineExceeded) {
 		return http.StatusServiceUnavailable
 	}
-	// A statement that took too long, a server that ends or that has no connection left: another time it answers.
+	// A statement that took too long, a server that ends or that has no connection left: another time
+	// it answers.
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (pgerrcode.IsOperatorIntervention(pg.Code) || pgerrcode.IsInsufficientResources(pg.Code)) {
 		return http.StatusServiceUnavailable
 	}
-	// What the database cannot hold as text, such as NUL, came with the request: nothing that is stored has it.
+	// What the database cannot hold as text, such as NUL, came with the request: nothing that is
+	// stored has it.
 	if pg != nil && (pg.Code == pgerrcode.CharacterNotInRepertoire || pg.Code == pgerrcode.UntranslatableCharacter) {
 		return http.StatusBadRequest
 	}

@@ -40,7 +40,8 @@ type Handler struct {
 	stopped chan struct{}
 }
 
-// Shutdown ends what the page does beside answering requests. A run finishes the rows it is at and can be resumed.
+// Shutdown ends what the page does beside answering requests. A run finishes the rows it is at and
+// can be resumed.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.stop()
 	ended := make(chan struct{})
@@ -110,8 +111,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
 }
 
-// readable refuses an address that would be read as another one: of a query with a semicolon or half an escape the broken part
-// would be left out, and a filter with it; and a path with // or .. would lead to an address without the base path.
+// readable refuses an address that would be read as another one: of a query with a semicolon or
+// half an escape the broken part would be left out, and a filter with it; and a path with // or ..
+// would lead to an address without the base path.
 func readable(u *url.URL) error {
 	if _, err := url.ParseQuery(u.RawQuery); err != nil {
 		return fault.Usagef("the query cannot be read: %w", err)
@@ -130,7 +132,8 @@ func whoOf(r *http.Request) Identity {
 	return who
 }
 
-// serveReady answers whether figures come in; what is wrong is for those who are signed in. A probe is no viewer.
+// serveReady answers whether figures come in; what is wrong is for those who are signed in. A probe
+// is no viewer.
 func (h *Handler) serveReady(w http.ResponseWriter) {
 	if s := h.snapshots.peek(); s.Stats == nil || s.Err != nil {
 		writeText(w, http.StatusServiceUnavailable, "not ready\n")
@@ -139,8 +142,8 @@ func (h *Handler) serveReady(w http.ResponseWriter) {
 	writeText(w, http.StatusOK, "ok\n")
 }
 
-// serveSignOut signs a browser out. It is answered as one who is not known: what they may not see any more is not shown, and a
-// browser that keeps a name and a password forgets them.
+// serveSignOut signs a browser out. It is answered as one who is not known: what they may not see
+// any more is not shown, and a browser that keeps a name and a password forgets them.
 func (h *Handler) serveSignOut(w http.ResponseWriter, r *http.Request) {
 	h.cfg.Leave(w, r)
 	stranger := r.WithContext(context.WithValue(r.Context(), whoKey{}, nil))
@@ -161,8 +164,14 @@ type request struct {
 	snapshot snapshot
 }
 
-// with answers a request inside one read-only transaction, or without the database when the route is still.
+// with answers a request inside one read-only transaction, or without the database when the route
+// is still.
 func (h *Handler) with(r *http.Request, to route, do func(*request) error) error {
+	if to.takes != nil {
+		if err := known(r.URL.Query(), to.takes...); err != nil {
+			return err
+		}
+	}
 	req := &request{Request: r, h: h, snapshot: h.snapshots.current()}
 	if to.still {
 		req.outbox = dlq.New(nil, h.reader.types.Load())
@@ -182,22 +191,31 @@ func (h *Handler) with(r *http.Request, to route, do func(*request) error) error
 	})
 }
 
-// turn waits until a request may read, no longer than a statement may take: a request that comes with many others is told to
-// come again instead of waiting behind all of them.
+// turn waits until a request may read, no longer than a statement may take: a request that comes
+// with many others is told to come again instead of waiting behind all of them.
 func (h *Handler) turn(ctx context.Context) error {
-	wait := time.NewTimer(h.cfg.QueryTimeout)
-	defer wait.Stop()
+	return takePlace(ctx, h.turns, h.cfg.QueryTimeout, "too many requests wait for the database")
+}
+
+// takePlace waits for a place among few, no longer than that: then it is said that these are taken.
+func takePlace(ctx context.Context, places chan<- struct{}, limit time.Duration, taken string) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	select {
-	case h.turns <- struct{}{}:
+	case places <- struct{}{}:
 		return nil
+	case <-timer.C:
+		return busy("%s", taken)
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-wait.C:
-		return busy("too many requests wait for the database")
 	}
 }
 
 func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, to route) {
+	if clean := tidy(r.URL.Query()); to.form && clean != r.URL.Query().Encode() {
+		http.Redirect(w, r, h.cfg.BasePath+strings.TrimSuffix(to.path+"?"+clean, "?"), http.StatusSeeOther)
+		return
+	}
 	var v *view
 	err := h.with(r, to, func(req *request) (err error) {
 		v, err = to.page(req)

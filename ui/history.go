@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// plotWidth and plotHeight are units of a chart's view box, which is stretched to the place there is.
+// plotWidth and plotHeight are units of a chart's view box, which is stretched to the place there
+// is.
 const (
 	plotWidth  = 1000
 	plotHeight = 100
@@ -23,7 +25,8 @@ type plot struct {
 	Lines       []plotLine
 	// Levels are the marks of the upright axis from the top, Times those of the other.
 	Levels, Times []string
-	// From is when the first step begins, in seconds, and Step how long each is; Readings are what the pointer reads.
+	// From is when the first step begins, in seconds, and Step how long each is; Readings are what the
+	// pointer reads.
 	From, Step int64
 	Readings   string
 }
@@ -143,31 +146,22 @@ type historyData struct {
 	Recent      []stats.HistoryStep
 }
 
-func readHistory(r *request) (p stats.HistoryParams, report stats.HistoryReport, err error) {
-	q := r.URL.Query()
-	if err := known(q, "span", "topic", "type"); err != nil {
-		return p, report, err
-	}
-	now, err := r.outbox.Now(r.Context())
-	if err != nil {
-		return p, report, err
-	}
-	p = stats.HistoryParams{Span: one(q, "span", "1h"), Topic: one(q, "topic", ""), Type: one(q, "type", "")}
-	report, err = stats.History(r.Context(), r.outbox.DB, now, p)
-	return p, report, err
+func historyParams(q url.Values) stats.HistoryParams {
+	return stats.HistoryParams{Span: one(q, "span", "1h"), Topic: one(q, "topic", ""), Type: one(q, "type", "")}
 }
 
-func historyAPI(r *request) (answer, error) {
-	_, report, err := readHistory(r)
-	return answer{body: report}, err
+func readHistory(r *request) (stats.HistoryReport, error) {
+	now, err := r.outbox.Now(r.Context())
+	if err != nil {
+		return stats.HistoryReport{}, err
+	}
+	return stats.History(r.Context(), r.outbox.DB, now, historyParams(r.URL.Query()))
 }
 
 func historyPage(r *request) (*view, error) {
 	q := r.URL.Query()
-	if clean := tidy(q); clean != q.Encode() {
-		return redirectTo("/history", clean), nil
-	}
-	p, report, err := readHistory(r)
+	p := historyParams(q)
+	report, err := readHistory(r)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +175,8 @@ func historyPage(r *request) (*view, error) {
 	return &view{Title: "History", Command: "outboxctl stats --by type", Live: true, Every: time.Minute.Milliseconds(), template: "history", Data: d}, nil
 }
 
-// including is names with one that was chosen: of a type or topic that has another name now, the history has the former one.
+// including is names with one that was chosen: of a type or topic that has another name now, the
+// history has the former one.
 func including(chosen string, names []string) []string {
 	if chosen == "" || slices.Contains(names, chosen) {
 		return names

@@ -26,11 +26,7 @@ type laneData struct {
 }
 
 func readLane(r *request) (key string, rows []outbox.Event, err error) {
-	q := r.URL.Query()
-	if err := known(q, "key"); err != nil {
-		return "", nil, err
-	}
-	if key = one(q, "key", ""); key == "" {
+	if key = one(r.URL.Query(), "key", ""); key == "" {
 		return "", nil, fault.Hint(fault.Usagef("specify key: an ordering key"), "/dead-letters?blocking=true lists what blocks one")
 	}
 	rows, err = r.outbox.Lane(r.Context(), key, laneRows+1)

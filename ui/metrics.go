@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics counts what the page is asked and what its figures cost. No label comes from a request: there would be a series
-// for every made-up address.
+// metrics counts what the page is asked and what its figures cost. No label comes from a request:
+// there would be a series for every made-up address.
 type metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// mostCounted is where the count of a filtered list ends: further on it would cost more than it tells.
+	// mostCounted is where the count of a filtered list ends: further on it would cost more than it
+	// tells.
 	mostCounted = 10_000
 	mostNewer   = 1_000
 )
@@ -45,7 +46,8 @@ func (r *request) deadLetters() (dlq.Filter, error) {
 	return deadLetterFilter(r.URL.Query(), now)
 }
 
-// serveNewer answers an open list with how many rows came since it was read, so that it need not move by itself.
+// serveNewer answers an open list with how many rows came since it was read, so that it need not
+// move by itself.
 func (h *Handler) serveNewer(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	read, err := time.Parse(time.RFC3339Nano, q.Get("v"))

@@ -114,9 +114,6 @@ type overviewData struct {
 
 func overviewPage(r *request) (*view, error) {
 	v := &view{Title: "Overview", Command: "outboxctl stats", Live: true, template: "overview"}
-	if err := known(r.URL.Query()); err != nil {
-		return nil, err
-	}
 	s := r.snapshot
 	if s.Stats == nil {
 		v.Data = overviewData{}
@@ -154,11 +151,7 @@ type causesData struct {
 }
 
 func causesPage(r *request) (*view, error) {
-	q := r.URL.Query()
-	if clean := tidy(q); clean != q.Encode() {
-		return redirectTo("/causes", clean), nil
-	}
-	by, err := grouping(q)
+	by, err := grouping(r.URL.Query())
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +166,9 @@ func causesPage(r *request) (*view, error) {
 	return &view{Title: "Causes", Command: "outboxctl dlq list --group-by " + by, template: "causes", Data: d}, nil
 }
 
-// Remedy is what is offered for a cause. Where all of it would fail again unchanged, or the catalogue has to know its type first, that
-// is to be read before anything else; of what only shares a type or a topic nothing is known.
+// Remedy is what is offered for a cause. Where all of it would fail again unchanged, or the
+// catalogue has to know its type first, that is to be read before anything else; of what only
+// shares a type or a topic nothing is known.
 func (d causesData) Remedy(g dlq.Group) remedy {
 	if d.By != "fingerprint" && d.By != "reason" {
 		return remedyOf(dlq.StateOpen, "", nil)
@@ -186,7 +180,8 @@ func (d causesData) Remedy(g dlq.Group) remedy {
 	return r
 }
 
-// handledWords describes what was done about a cause and what came of it: an operator who has it again need not start from nothing.
+// handledWords describes what was done about a cause and what came of it: an operator who has it
+// again need not start from nothing.
 func handledWords(h dlq.Handled) string {
 	var said []string
 	if h.Replayed > 0 {
@@ -205,13 +200,6 @@ func handledWords(h dlq.Handled) string {
 	return strings.Join(said, "; ")
 }
 
-func redirectTo(path, query string) *view {
-	if query != "" {
-		path += "?" + query
-	}
-	return &view{redirect: path}
-}
-
 // listData is a list with its filters.
 type listData struct {
 	Now     time.Time
@@ -219,14 +207,17 @@ type listData struct {
 	Events  []outbox.Event
 	Audit   []dlq.AuditRun
 	Plans   []dlq.Plan
-	// Tabs are the states of the list; Next is the address of the next page, Previous that of the one before.
+	// Tabs are the states of the list; Next is the address of the next page, Previous that of the one
+	// before.
 	Tabs           []tab
 	Next, Previous string
 	// Looked is after how many rows a search was cut short; Next goes on from there.
 	Looked int64
-	// Count is how many rows match, in words, where that is cheap to tell. Newer is the address of the list as it will be.
+	// Count is how many rows match, in words, where that is cheap to tell. Newer is the address of the
+	// list as it will be.
 	Count, Newer string
-	// Link is the address that shows the same rows at another time, and File that of all of them as a file.
+	// Link is the address that shows the same rows at another time, and File that of all of them as a
+	// file.
 	Link, File string
 	// Chips are the filters in use, each with the address without it.
 	Chips                  []chip
@@ -234,6 +225,8 @@ type listData struct {
 	Values                 map[string]string
 	Actions                []string
 	changeable
+
+	since, until time.Time
 }
 
 type tab struct {
@@ -243,7 +236,8 @@ type tab struct {
 
 type chip struct{ Name, Value, Without string }
 
-func newList(r *request, path string, names ...string) listData {
+// newList begins the data of a list that was read up to paged.
+func newList(r *request, path string, names []string, paged outbox.Paged) (_ listData, err error) {
 	q := r.URL.Query()
 	d := listData{Values: map[string]string{}, Reasons: outbox.DeadReasons(), Types: r.outbox.Registry.EventTypes(), Topics: r.outbox.Registry.TopicNames(), Actions: dlq.AuditActions()}
 	for _, name := range names {
@@ -255,7 +249,12 @@ func newList(r *request, path string, names ...string) listData {
 			d.Chips = append(d.Chips, chip{name, value, path + "?" + with(q, name, "")})
 		}
 	}
-	return d
+	d.Looked = int64(paged.Looked)
+	d.addPages(path, q, paged.Next)
+	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
+		return d, err
+	}
+	return d, d.fix(path, q)
 }
 
 func (d *listData) addTabs(path string, q url.Values, name, absent string, states ...string) {
@@ -268,8 +267,8 @@ func (d *listData) addTabs(path string, q url.Values, name, absent string, state
 	}
 }
 
-// addPages adds the addresses of the next page and of the one before. A list goes one way only, so an address has the cursors
-// of all pages up to its own.
+// addPages adds the addresses of the next page and of the one before. A list goes one way only, so
+// an address has the cursors of all pages up to its own.
 func (d *listData) addPages(path string, q url.Values, next string) {
 	q, cursors := maps.Clone(q), q["cursor"]
 	if len(cursors) > 0 {
@@ -284,15 +283,15 @@ func (d *listData) addPages(path string, q url.Values, next string) {
 
 func deadLettersPage(r *request) (*view, error) {
 	q := r.URL.Query()
-	if clean := tidy(q); clean != q.Encode() {
-		return redirectTo("/dead-letters", clean), nil
-	}
 	rows, paged, err := listDeadLetters(r)
 	if err != nil {
 		return nil, err
 	}
-	d := newList(r, "/dead-letters", deadLetterNames()...)
-	d.Letters, d.Looked = rows, int64(paged.Looked)
+	d, err := newList(r, "/dead-letters", deadLetterNames(), paged)
+	if err != nil {
+		return nil, err
+	}
+	d.Letters = rows
 	if d.Count, err = countDeadLetters(r); err != nil {
 		return nil, err
 	}
@@ -300,40 +299,26 @@ func deadLettersPage(r *request) (*view, error) {
 		d.Newer = "/dead-letters?" + q.Encode()
 	}
 	d.addTabs("/dead-letters", q, "state", dlq.StateOpen, dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, "all")
-	d.addPages("/dead-letters", q, paged.Next)
-	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
-		return nil, err
-	}
-	if err := d.fix("/dead-letters", q); err != nil {
-		return nil, err
-	}
-	err = d.offer(q, verbsOf(one(q, "state", dlq.StateOpen)))
-	return &view{Title: "Dead letters", Command: command("outboxctl dlq list", q, append(deadLetterNames(), "limit", "cursor")...), template: "dead_letters", Data: d}, err
+	d.offer(one(q, "state", dlq.StateOpen))
+	return &view{Title: "Dead letters", Command: command("outboxctl dlq list", q, deadLetterNames()), template: "dead_letters", Data: d}, nil
 }
 
 func eventsPage(r *request) (*view, error) {
 	q := r.URL.Query()
-	if clean := tidy(q); clean != q.Encode() {
-		return redirectTo("/events", clean), nil
-	}
 	rows, paged, err := listEvents(r)
 	if err != nil {
 		return nil, err
 	}
-	d := newList(r, "/events", eventNames()...)
+	d, err := newList(r, "/events", eventNames(), paged)
+	if err != nil {
+		return nil, err
+	}
 	if d.Events, err = withParked(r, rows); err != nil {
 		return nil, err
 	}
 	d.addTabs("/events", q, "status", "all", append([]string{"all"}, outbox.Statuses()...)...)
-	d.addPages("/events", q, paged.Next)
-	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
-		return nil, err
-	}
-	if err := d.fix("/events", q); err != nil {
-		return nil, err
-	}
-	err = d.offer(q, verbsOf(one(q, "status", "")))
-	return &view{Title: "Events", Command: command("outboxctl event list", q, append(eventNames(), "limit", "cursor")...), template: "events", Data: d}, err
+	d.offer(one(q, "status", ""))
+	return &view{Title: "Events", Command: command("outboxctl event list", q, eventNames()), template: "events", Data: d}, nil
 }
 
 // withParked gives the events that wait behind a dead one the status of that, for a page to show.
@@ -348,13 +333,11 @@ func withParked(r *request, rows []outbox.Event) ([]outbox.Event, error) {
 }
 
 func plansPage(r *request) (*view, error) {
-	q := r.URL.Query()
 	rows, paged, err := listPlans(r)
 	if err != nil {
 		return nil, err
 	}
-	d := listData{Plans: rows}
-	d.addPages("/plans", q, paged.Next)
-	d.Now, err = r.outbox.Now(r.Context())
+	d, err := newList(r, "/plans", nil, paged)
+	d.Plans = rows
 	return &view{Title: "Plans", Command: "outboxctl plan list", template: "plans", Data: d}, err
 }

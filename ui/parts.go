@@ -13,8 +13,9 @@ const shortestPoll = 250 * time.Millisecond
 // versionHeader names the content of a part, for the next time it is asked for.
 const versionHeader = "Outboxctl-Version"
 
-// servePart answers a page that is open already and asks what has changed since the version it has: nothing, or the page of now.
-// That is a short request each time, because a connection kept open for each tab would use up the six that a browser has for one host.
+// servePart answers a page that is open already and asks what has changed since the version it has:
+// nothing, or the page of now. That is a short request each time, because a connection kept open
+// for each tab would use up the six that a browser has for one host.
 func (h *Handler) servePart(w http.ResponseWriter, r *http.Request, to route) {
 	q := r.URL.Query()
 	seen := q.Get("v")
@@ -25,7 +26,8 @@ func (h *Handler) servePart(w http.ResponseWriter, r *http.Request, to route) {
 	h.servePage(part, r, to)
 }
 
-// partWriter sends a page only when it is another one than was seen. A page is written whole, by one call.
+// partWriter sends a page only when it is another one than was seen. A page is written whole, by
+// one call.
 type partWriter struct {
 	http.ResponseWriter
 	seen   string

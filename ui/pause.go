@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -11,18 +10,20 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// pauseTopic makes publishers leave a topic alone: for a while such as 2h, or until it is resumed.
-func pauseTopic(r *changeRequest) (changed, error) {
-	var p struct {
-		Note string `json:"note"`
-		For  string `json:"for"`
-	}
-	if err := r.decode(&p); err != nil {
+// pauseRequest asks for a pause: for a while such as 2h, or until it is resumed.
+type pauseRequest struct {
+	noted
+
+	For string `json:"for"`
+}
+
+// pauseTopic makes publishers leave a topic alone.
+func pauseTopic(r *changeRequest, p pauseRequest) (changed, error) {
+	params, err := r.pause(p.Note)
+	if err != nil {
 		return changed{}, err
 	}
-	params := r.pause(p.Note)
 	if text := strings.TrimSpace(p.For); text != "" {
-		var err error
 		if params.For, err = words.ParseDuration(text); err != nil || params.For < time.Second {
 			return changed{}, fault.Usagef("for: %q is not a time of a second or more, such as 2h", text)
 		}
@@ -30,29 +31,27 @@ func pauseTopic(r *changeRequest) (changed, error) {
 	if err := r.outbox.CheckPause(r.Context(), &params); err != nil {
 		return changed{}, err
 	}
-	return r.paused(params, r.outbox.Pause)
+	return r.paused(r.outbox.Pause(r.Context(), params))
 }
 
-func resumeTopic(r *changeRequest) (changed, error) {
-	var p struct {
-		Note string `json:"note"`
-	}
-	if err := r.decode(&p); err != nil {
+func resumeTopic(r *changeRequest, p noted) (changed, error) {
+	params, err := r.pause(p.Note)
+	if err != nil {
 		return changed{}, err
 	}
-	return r.paused(r.pause(p.Note), r.outbox.Resume)
+	return r.paused(r.outbox.Resume(r.Context(), params))
 }
 
-func (r *changeRequest) pause(note string) outbox.PauseParams {
-	return outbox.PauseParams{Kind: outbox.PauseTopic, Value: r.PathValue("topic"), Actor: r.who.Name, Note: strings.TrimSpace(note), Detail: r.detail()}
-}
-
-// paused makes or ends a pause. The figures that are shown until the next snapshot have it at once.
-func (r *changeRequest) paused(p outbox.PauseParams, do func(context.Context, outbox.PauseParams) (outbox.PauseResult, error)) (changed, error) {
-	if p.Note == "" {
-		return changed{}, fault.Usagef("say why, for the audit")
+func (r *changeRequest) pause(note string) (p outbox.PauseParams, err error) {
+	if note = strings.TrimSpace(note); note == "" {
+		return p, fault.Usagef("say why, for the audit")
 	}
-	found, err := do(r.Context(), p)
+	return outbox.PauseParams{Kind: outbox.PauseTopic, Value: r.PathValue("topic"), Actor: r.who.Name, Note: note, Detail: r.detail()}, nil
+}
+
+// paused answers with what became of a pause. The figures that are shown until the next snapshot
+// have it at once.
+func (r *changeRequest) paused(found outbox.PauseResult, err error) (changed, error) {
 	if err != nil {
 		return changed{}, err
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// problem is an error of the API (RFC 9457), with the word of the exit code that the command line would have.
+// problem is an error of the API (RFC 9457), with the word of the exit code that the command line
+// would have.
 type problem struct {
 	Status int    `json:"status"`
 	Title  string `json:"title"`

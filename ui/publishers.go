@@ -5,8 +5,9 @@ import (
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
-// publishersOf are all publishers of a report, which may be nil: those that are alive, and behind them those that are not.
-func publishersOf(s *stats.Report) []dispatch.Peer {
+// publishersOf are all publishers of a report, which may be nil: those that are alive, and behind
+// them those that are not.
+func publishersOf(_ *request, s *stats.Report) []dispatch.Peer {
 	if s == nil {
 		return []dispatch.Peer{}
 	}
@@ -14,17 +15,8 @@ func publishersOf(s *stats.Report) []dispatch.Peer {
 }
 
 func publishersPage(r *request) (*view, error) {
-	v := &view{
+	return &view{
 		Title: "Publishers", Command: "outboxctl publishers", Live: true, template: "publishers",
-		Data: publishersOf(r.snapshot.Stats),
-	}
-	return v, known(r.URL.Query())
-}
-
-func publishersAPI(r *request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
-	s, err := r.figures()
-	return answer{body: publishersOf(s.Stats)}, err
+		Data: publishersOf(r, r.snapshot.Stats),
+	}, nil
 }

@@ -27,7 +27,10 @@ func eventQuery() *outbox.Query      { return &outbox.Query{Status: outbox.AllSt
 func deadLetterNames() []string { return deadLetterQuery().FieldNames() }
 func eventNames() []string      { return eventQuery().FieldNames() }
 
-// known refuses a name that nothing reads: a typing error must not widen a set.
+// listNames are the names that the query of a list with these filters may have.
+func listNames(filters []string) []string { return append(filters, "limit", "cursor") }
+
+// known refuses a name that nothing reads.
 func known(q url.Values, names ...string) error {
 	for name := range q {
 		if !slices.Contains(names, name) {
@@ -37,8 +40,9 @@ func known(q url.Values, names ...string) error {
 	return nil
 }
 
-// given refuses a filter without a value: it is a variable that was not set, not a choice, and would widen the set. A form sends
-// every field it has, so pages leave empty ones out before they ask for a list.
+// given refuses a filter without a value: it is a variable that was not set, not a choice, and
+// would widen the set. A form sends every field it has, so pages leave empty ones out before they
+// ask for a list.
 func given(q url.Values, except ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if !slices.Contains(except, name) && (len(q[name]) == 0 || len(values(q, name)) < len(q[name])) {
@@ -91,8 +95,7 @@ func readFilter(query *outbox.Query, q url.Values, now time.Time) (outbox.Filter
 	return query.Filter(now)
 }
 
-// tidy is the query without empty fields, in a fixed order. A form sends every field it has; what is in the address bar
-// should be worth copying.
+// tidy is the query without empty fields, in a fixed order.
 func tidy(q url.Values) string {
 	clean := url.Values{}
 	for name := range q {
@@ -103,7 +106,8 @@ func tidy(q url.Values) string {
 	return clean.Encode()
 }
 
-// with is the query with one value changed; an empty one removes it. A cursor belongs to the list it came from.
+// with is the query with one value changed; an empty one removes it. A cursor belongs to the list
+// it came from.
 func with(q url.Values, name, value string) string {
 	changed := url.Values{}
 	for k, v := range q {
@@ -118,8 +122,8 @@ func with(q url.Values, name, value string) string {
 }
 
 // command is the command line that shows the same: the filters are its flags.
-func command(words string, q url.Values, names ...string) string {
-	for _, name := range names {
+func command(words string, q url.Values, filters []string) string {
+	for _, name := range listNames(filters) {
 		for _, v := range values(q, name) {
 			switch {
 			case name == "cursor" && v != one(q, name, ""): // of a page before

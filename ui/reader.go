@@ -12,11 +12,13 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-// reader reads the database, each time in one transaction that cannot write, under the role of a viewer where that has rights.
+// reader reads the database, each time in one transaction that cannot write, under the role of a
+// viewer where that has rights.
 type reader struct {
 	pool    *pgxpool.Pool
 	role    string
@@ -40,15 +42,17 @@ func newReader(cfg Config) *reader {
 	return r
 }
 
-// beginReading sets the role for the transaction only: a pooler would hand settings of a session to another client. Roles
-// belong to the whole server, their rights to one database: where the default role has none, as in the second database of a
-// server, the login's own remain. A role that was chosen is taken as it is.
+// beginReading sets the role for the transaction only: a pooler would hand settings of a session to
+// another client. Roles belong to the whole server, their rights to one database: where the default
+// role has none, as in the second database of a server, the login's own remain. A role that was
+// chosen is taken as it is.
 const beginReading = `
 SELECT set_config('role', CASE WHEN own THEN current_setting('role') ELSE $1::text END, true), own
   FROM (SELECT $1::text = '` + OwnRights + `' OR $1::text = '` + DefaultReadRole + `' AND NOT coalesce((
                SELECT has_any_column_privilege(r.oid, to_regclass('outbox_events')::oid, 'SELECT') FROM pg_catalog.pg_roles AS r WHERE r.rolname = $1::text), false)) AS rights (own)`
 
-// learn reads the event types that the database recorded, in a part of o's transaction, and gives them to o.
+// learn reads the event types that the database recorded, in a part of o's transaction, and gives
+// them to o.
 func (r *reader) learn(ctx context.Context, o *dlq.Outbox) error {
 	if !r.learns {
 		return nil
@@ -58,7 +62,8 @@ func (r *reader) learn(ctx context.Context, o *dlq.Outbox) error {
 		return err
 	}
 	known, err := registry.Recorded(ctx, tx)
-	// A schema without the tables is no error to the registry, but it is to the transaction: only going back mends that.
+	// A schema without the tables is no error to the registry, but it is to the transaction: only
+	// going back mends that.
 	if err = errors.Join(err, tx.Rollback(ctx)); err != nil {
 		return err
 	}
@@ -84,24 +89,19 @@ func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*dlq.Out
 			return fmt.Errorf("begin to read: %w", err)
 		}
 		r.own.Store(own)
-		o := dlq.New(inside{tx}, r.types.Load())
+		o := dlq.New(outbox.Inside{Tx: tx}, r.types.Load())
 		o.Keeper = r.keeper
 		return use(o)
 	})
 	return db.Explain(ctx, err) // a part of the transaction does not explain itself
 }
 
-// part calls use with an Outbox that reads in a part of o's transaction, which goes on after an error.
+// part calls use with an Outbox that reads in a part of o's transaction, which goes on after an
+// error.
 func part(ctx context.Context, o *dlq.Outbox, use func(*dlq.Outbox) error) error {
 	return pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		inner := *o
-		inner.DB = inside{tx}
+		inner.DB = outbox.Inside{Tx: tx}
 		return use(&inner)
 	})
 }
-
-// inside is a transaction as a database: what begins inside it is a part of it.
-type inside struct{ pgx.Tx }
-
-// BeginTx begins a part of the transaction, which has its snapshot already.
-func (t inside) BeginTx(ctx context.Context, _ pgx.TxOptions) (pgx.Tx, error) { return t.Begin(ctx) }

@@ -80,8 +80,8 @@ func backOf(r *http.Request) string {
 	return "/dead-letters"
 }
 
-// render writes a page. It is made whole before its first byte is sent. A caller that was not identified gets no figure and
-// no name, and is no viewer for whom figures are gathered.
+// render writes a page. It is made whole before its first byte is sent. A caller that was not
+// identified gets no figure and no name, and is no viewer for whom figures are gathered.
 func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *view) {
 	_, v.Known = r.Context().Value(whoKey{}).(Identity)
 	v.Contexts, v.Context = h.cfg.Contexts, h.cfg.Context

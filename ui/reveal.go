@@ -19,7 +19,8 @@ const PayloadsReveal = way.PayloadsReveal
 // inlineBytes is how much of a payload a page shows; the rest is in the file.
 const inlineBytes = 64 << 10
 
-// payloadData is what an event carries, as text that was made here: a script would lose digits of large numbers.
+// payloadData is what an event carries, as text that was made here: a script would lose digits of
+// large numbers.
 type payloadData struct {
 	EventID, Payload, Headers string
 	// Back is the page it was asked on. Cut: there is more of the payload than is shown.
@@ -27,15 +28,15 @@ type payloadData struct {
 	Cut        bool
 }
 
-// reveal answers with the payload at once: an address that shows it would stay in the browser's history.
-func reveal(r *changeRequest) (changed, error) {
-	var p struct {
-		Note string `json:"note"`
-		File word   `json:"file"`
-	}
-	if err := r.decode(&p); err != nil {
-		return changed{}, err
-	}
+type revealRequest struct {
+	noted
+
+	File word `json:"file"`
+}
+
+// reveal answers with the payload at once: an address that shows it would stay in the browser's
+// history.
+func reveal(r *changeRequest, p revealRequest) (changed, error) {
 	found, err := r.outbox.Reveal(r.Context(), dlq.RevealParams{ID: r.PathValue("id"), Actor: r.who.Name, Note: p.Note, Detail: r.detail()})
 	if err != nil {
 		return changed{}, err
@@ -64,17 +65,15 @@ func indented(doc json.RawMessage) string {
 	return safetext.Block(out.String())
 }
 
+type forgetRequest struct {
+	Consumer string `json:"consumer"`
+	Confirm  string `json:"confirm"`
+	Note     string `json:"note"`
+	Inbox    word   `json:"inbox"`
+}
+
 // forget makes a consumer forget an event, and so process it once more.
-func forget(r *changeRequest) (changed, error) {
-	var p struct {
-		Consumer string `json:"consumer"`
-		Confirm  string `json:"confirm"`
-		Note     string `json:"note"`
-		Inbox    word   `json:"inbox"`
-	}
-	if err := r.decode(&p); err != nil {
-		return changed{}, err
-	}
+func forget(r *changeRequest, p forgetRequest) (changed, error) {
 	inbox, err := p.Inbox.yes("inbox")
 	if err != nil {
 		return changed{}, err

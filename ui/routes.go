@@ -15,62 +15,73 @@ type route struct {
 	path string
 	page func(*request) (*view, error)
 	api  func(*request) (answer, error)
-	// still routes show figures of the snapshot only: they need no database, and answer while it is away.
+	// takes are the names that its query may have: a typing error must not widen a set. nil: any.
+	takes []string
+	// form pages are asked for by a form, which sends every field it has: what is in the address bar
+	// should be worth copying.
+	form bool
+	// file: the list can be taken as a file, which carries what the API's list does: no payload.
+	file bool
+	// still routes show figures of the snapshot only: they need no database, and answer while it is
+	// away.
 	still bool
 	// fresh routes show what was just changed here, which a replica may not have yet.
 	fresh bool
-	// menu is the page's name in the menu, with the letter that opens it behind g; empty: it is not there.
-	// beside is the figure that stands there.
+	// menu is the page's name in the menu, with the letter that opens it behind g; empty: it is not
+	// there. beside is the figure that stands there.
 	menu, key string
 	beside    func(snapshot) string
 }
 
 // table is every address besides the assets and the API's description.
 func (h *Handler) table() []route {
+	none, plans, audit := []string{}, listNames(nil), listNames(auditNames())
+	letters, events := listNames(deadLetterNames()), listNames(eventNames())
+	failures, history := []string{"consumer", "state", "type", "namespace", "tenant"}, []string{"span", "topic", "type"}
 	return []route{
-		{path: "/{$}", page: overviewPage, still: true, menu: "Overview", key: "o"},
-		{path: "/causes", page: causesPage, still: true, menu: "Causes", key: "c", beside: openCauses},
-		{path: "/dead-letters", page: deadLettersPage, menu: "Dead letters", key: "d", beside: openLetters},
+		{path: "/{$}", page: overviewPage, takes: none, still: true, menu: "Overview", key: "o"},
+		{path: "/causes", page: causesPage, takes: []string{"by"}, form: true, still: true, menu: "Causes", key: "c", beside: openCauses},
+		{path: "/dead-letters", page: deadLettersPage, takes: letters, form: true, menu: "Dead letters", key: "d", beside: openLetters},
 		{path: "/dead-letters/{id}", page: deadLetterPage},
-		{path: "/events", page: eventsPage, menu: "Events", key: "e", beside: waitingEvents},
+		{path: "/events", page: eventsPage, takes: events, form: true, menu: "Events", key: "e", beside: waitingEvents},
 		{path: "/events/{id}", page: eventPage},
-		{path: "/ordering-keys", page: lanePage},
-		{path: "/plans/{id}", page: planPage, fresh: true},
-		{path: "/plans", page: plansPage, fresh: true, menu: "Plans", key: "p", beside: plansUnderWay},
-		{path: "/topics", page: topicsPage, still: true, menu: "Topics", key: "t"},
-		{path: "/publishers", page: publishersPage, still: true, menu: "Publishers", key: "b"},
-		{path: "/consumers", page: consumersPage, menu: "Consumers", key: "u", beside: failingConsumers},
-		{path: "/history", page: historyPage, menu: "History", key: "i"},
-		{path: "/catalogue", page: cataloguePage, menu: "Catalogue", key: "l"},
-		{path: "/catalogue/{type}", page: typePage},
-		{path: "/audit", page: auditPage, menu: "Audit", key: "a"},
-		{path: "/audit/{run}", page: auditRunPage},
-		{path: "/doctor", page: doctorPage, still: true, menu: "Doctor", key: "h"},
-		{path: "/settings", page: settingsPage, still: true, menu: "Settings", key: "s"},
-		{path: "/search", page: searchPage},
-		{path: "/api/v1/me", api: meAPI, still: true},
-		{path: "/api/v1/stats", api: statsAPI, still: true},
-		{path: "/api/v1/causes", api: causesAPI, still: true},
-		{path: "/api/v1/dead-letters", api: deadLettersAPI},
-		{path: "/api/v1/dead-letters/{id}", api: deadLetterAPI},
-		{path: "/api/v1/events", api: eventsAPI},
-		{path: "/api/v1/events/{id}", api: eventAPI},
+		{path: "/ordering-keys", page: lanePage, takes: []string{"key"}},
+		{path: "/plans/{id}", page: planPage, takes: []string{confirmedBefore}, fresh: true},
+		{path: "/plans", page: plansPage, takes: plans, fresh: true, menu: "Plans", key: "p", beside: plansUnderWay},
+		{path: "/topics", page: topicsPage, takes: none, still: true, menu: "Topics", key: "t"},
+		{path: "/publishers", page: publishersPage, takes: none, still: true, menu: "Publishers", key: "b"},
+		{path: "/consumers", page: consumersPage, takes: failures, menu: "Consumers", key: "u", beside: failingConsumers},
+		{path: "/history", page: historyPage, takes: history, form: true, menu: "History", key: "i"},
+		{path: "/catalogue", page: cataloguePage, takes: none, menu: "Catalogue", key: "l"},
+		{path: "/catalogue/{type}", page: typePage, takes: []string{"namespace"}},
+		{path: "/audit", page: auditPage, takes: audit, form: true, menu: "Audit", key: "a"},
+		{path: "/audit/{run}", page: auditRunPage, takes: none},
+		{path: "/doctor", page: doctorPage, takes: []string{"again"}, still: true, menu: "Doctor", key: "h"},
+		{path: "/settings", page: settingsPage, takes: none, still: true, menu: "Settings", key: "s"},
+		{path: "/search", page: searchPage, takes: []string{"q"}},
+		{path: "/api/v1/me", api: meAPI, takes: none, still: true},
+		{path: "/api/v1/stats", api: figures(everything), takes: none, still: true},
+		{path: "/api/v1/causes", api: causesAPI, takes: []string{"by"}, still: true},
+		{path: "/api/v1/dead-letters", api: rows(listDeadLetters), takes: letters, file: true},
+		{path: "/api/v1/dead-letters/{id}", api: body(readLetter)},
+		{path: "/api/v1/events", api: rows(listEvents), takes: events, file: true},
+		{path: "/api/v1/events/{id}", api: body(readEvent)},
 		{path: "/api/v1/events/{id}/why", api: whyAPI},
 		{path: "/api/v1/events/{id}/consumers", api: consumersAPI},
-		{path: "/api/v1/consumers", api: consumerListAPI},
-		{path: "/api/v1/consumers/failures", api: failuresAPI},
-		{path: "/api/v1/ordering-keys", api: laneAPI},
-		{path: "/api/v1/registry", api: registryAPI, still: true},
-		{path: "/api/v1/registry/{type}", api: typeAPI},
-		{path: "/api/v1/publishers", api: publishersAPI, still: true},
-		{path: "/api/v1/topics", api: topicsAPI, still: true},
-		{path: "/api/v1/doctor", api: doctorAPI, still: true},
-		{path: "/api/v1/config", api: configAPI, still: true},
-		{path: "/api/v1/history", api: historyAPI},
-		{path: "/api/v1/audit", api: auditAPI},
-		{path: "/api/v1/audit/{run}", api: auditRunAPI},
-		{path: "/api/v1/plans", api: plansAPI, fresh: true},
-		{path: "/api/v1/plans/{id}", api: planAPI, fresh: true},
+		{path: "/api/v1/consumers", api: consumerListAPI, takes: none},
+		{path: "/api/v1/consumers/failures", api: failuresAPI, takes: failures},
+		{path: "/api/v1/ordering-keys", api: laneAPI, takes: []string{"key"}},
+		{path: "/api/v1/registry", api: registryAPI, takes: none, still: true},
+		{path: "/api/v1/registry/{type}", api: body(readType), takes: []string{"namespace"}},
+		{path: "/api/v1/publishers", api: figures(publishersOf), takes: none, still: true},
+		{path: "/api/v1/topics", api: figures(topics), takes: none, still: true},
+		{path: "/api/v1/doctor", api: doctorAPI, takes: none, still: true},
+		{path: "/api/v1/config", api: configAPI, takes: none, still: true},
+		{path: "/api/v1/history", api: body(readHistory), takes: history},
+		{path: "/api/v1/audit", api: rows(listAudit), takes: audit, file: true},
+		{path: "/api/v1/audit/{run}", api: body(readRun), takes: none},
+		{path: "/api/v1/plans", api: rows(listPlans), takes: plans, fresh: true},
+		{path: "/api/v1/plans/{id}", api: body(readPlan), fresh: true},
 	}
 }
 
@@ -130,6 +141,9 @@ func (h *Handler) routes() *http.ServeMux {
 		} else {
 			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.serveAPI(w, req, r) })
 		}
+		if path := strings.TrimPrefix(r.path, "/api/v1"); r.file {
+			mux.HandleFunc("GET /export"+path, func(w http.ResponseWriter, req *http.Request) { h.serveExport(w, req, path, r) })
+		}
 	}
 	for _, c := range h.changeRoutes() {
 		serve := func(w http.ResponseWriter, req *http.Request) { h.serveChange(w, req, c.do) }
@@ -144,9 +158,6 @@ func (h *Handler) routes() *http.ServeMux {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(h.cfg.Metrics, promhttp.HandlerOpts{}))
 	}
 	mux.HandleFunc("GET /parts/newer/dead-letters", h.serveNewer)
-	for path, read := range exports() {
-		mux.HandleFunc("GET /export"+path, func(w http.ResponseWriter, req *http.Request) { h.serveExport(w, req, path, read) })
-	}
 	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
 	mux.HandleFunc("GET /favicon.ico", h.serveIcon)
 	closed := http.NewServeMux() // what would change something: it does not exist where it is not allowed

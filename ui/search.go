@@ -15,14 +15,11 @@ import (
 // match is something that a search found, and where it is shown.
 type match struct{ Kind, Name, To string }
 
-// searchPage leads from what a person pastes to the page of what has it: an id, its beginning or its end as lists show them, a key, a
-// type, a fingerprint, the text of an error. Of several matches it shows links.
+// searchPage leads from what a person pastes to the page of what has it: an id, its beginning or
+// its end as lists show them, a key, a type, a fingerprint, the text of an error. Of several
+// matches it shows links.
 func searchPage(r *request) (*view, error) {
-	q := r.URL.Query()
-	if err := known(q, "q"); err != nil {
-		return nil, err
-	}
-	words := strings.TrimSpace(one(q, "q", ""))
+	words := strings.TrimSpace(one(r.URL.Query(), "q", ""))
 	if words == "" {
 		return nil, fault.Usagef("type an id, its beginning or end, an ordering or dedupe key, an event type, a fingerprint or the text of an error")
 	}

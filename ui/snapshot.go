@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// snapshotShare is how much longer the page waits than a snapshot took: the figures cost a twentieth of one core at most.
+	// snapshotShare is how much longer the page waits than a snapshot took: the figures cost a
+	// twentieth of one core at most.
 	snapshotShare = 20
 	// snapshotPause is the longest wait, and the pace while no page is open.
 	snapshotPause = time.Minute
@@ -43,13 +44,15 @@ type snapshot struct {
 	// Causes are the groups of open dead letters by each of dlq.GroupBy.
 	Causes  map[string][]dlq.Group
 	Running []dlq.Plan
-	// Hours are the deaths of each cause that is shown in each of the last 24 hours, the newest hour first.
+	// Hours are the deaths of each cause that is shown in each of the last 24 hours, the newest hour
+	// first.
 	Hours map[string][]int64
 	// Handled is what was done lately about the causes that are shown.
 	Handled map[string]dlq.Handled
 	// History is the last hour, as publishers have counted it.
 	History stats.HistoryReport
-	// Late are the groupings that took too long, and when those were read that stand in for them; zero: never.
+	// Late are the groupings that took too long, and when those were read that stand in for them;
+	// zero: never.
 	Late map[string]time.Time
 	// Behind is how far the server that is read is behind the one that is written.
 	Behind time.Duration
@@ -151,8 +154,8 @@ func (s *snapshots) run(ctx context.Context) {
 	}
 }
 
-// rest waits until the next snapshot is due or a viewer comes back, or until the database is gone: that is told at the pace of
-// the figures, however seldom these are taken.
+// rest waits until the next snapshot is due or a viewer comes back, or until the database is gone:
+// that is told at the pace of the figures, however seldom these are taken.
 func (s *snapshots) rest(ctx context.Context, pause time.Duration) {
 	due, look := time.NewTimer(pause), time.NewTicker(s.refresh)
 	defer due.Stop()
@@ -173,7 +176,8 @@ func (s *snapshots) rest(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// gone reports whether the database does not answer any more. One that is busy is not gone; one is not asked while no page is open.
+// gone reports whether the database does not answer any more. One that is busy is not gone; one is
+// not asked while no page is open.
 func (s *snapshots) gone(ctx context.Context) bool {
 	s.mu.Lock()
 	unwatched := s.now.Err != nil || time.Since(s.looked) > lookedLately
@@ -187,8 +191,8 @@ func (s *snapshots) gone(ctx context.Context) bool {
 	return err != nil && ctx.Err() == nil
 }
 
-// take reads the figures, and gives up after a time: the server ends a statement that takes too long, but not one whose answer
-// is lost on the way.
+// take reads the figures, and gives up after a time: the server ends a statement that takes too
+// long, but not one whose answer is lost on the way.
 func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 	next.Causes, next.Late = map[string][]dlq.Group{}, map[string]time.Time{}
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
@@ -249,8 +253,8 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 	return next, fault.Database(err)
 }
 
-// try reads one grouping in a part of o's transaction. These read most rows; one that takes too long must not cost the page
-// its other figures.
+// try reads one grouping in a part of o's transaction. These read most rows; one that takes too
+// long must not cost the page its other figures.
 func (s *snapshot) try(ctx context.Context, o *dlq.Outbox, grouping string, read func(*dlq.Outbox) error) error {
 	err := part(ctx, o, read)
 	var pg *pgconn.PgError

@@ -57,14 +57,8 @@ func topics(r *request, s *stats.Report) []topicRow {
 }
 
 func topicsPage(r *request) (*view, error) {
-	v := &view{Title: "Topics", Command: "outboxctl stats --by topic", Live: true, template: "topics", Data: topics(r, r.snapshot.Stats)}
-	return v, known(r.URL.Query())
-}
-
-func topicsAPI(r *request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
-	s, err := r.figures()
-	return answer{body: topics(r, s.Stats)}, err
+	return &view{
+		Title: "Topics", Command: "outboxctl stats --by topic", Live: true, template: "topics",
+		Data: topics(r, r.snapshot.Stats),
+	}, nil
 }

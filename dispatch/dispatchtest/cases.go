@@ -284,8 +284,8 @@ func servesConcurrently(t *testing.T, b Broker) {
 	requireStored(t, b, all)
 }
 
-// givesUpForGood: a client that keeps what it could not send, and sends it when the broker is back, stores events whose
-// lease another publisher has by then.
+// givesUpForGood: a client that keeps what it could not send, and sends it when the broker is back,
+// stores events whose lease another publisher has by then.
 func givesUpForGood(t *testing.T, b Broker) {
 	before, lost, after := messages("before", 2), messages("given-up", 3), messages("after", 2)
 	requireAcknowledged(t, b.Publisher.Publish(t.Context(), b.Topic, before))
@@ -309,8 +309,8 @@ func givesUpForGood(t *testing.T, b Broker) {
 	requireStored(t, b, append(before, after...))
 }
 
-// keepsHeaders: a header that the broker cannot carry as it is must be refused, or encoded by the rule of the broker's
-// package, which Stored undoes.
+// keepsHeaders: a header that the broker cannot carry as it is must be refused, or encoded by the
+// rule of the broker's package, which Stored undoes.
 func keepsHeaders(t *testing.T, b Broker) {
 	values := []string{"", " leading", "trailing ", "\ttabs\t", "  ", "one\r\ntwo", "one\ntwo", "\r", "naïve ✓ \U0001f4e6", "a%20b", `"quoted"`, "MiXed CaSe", "a,b; c=d", "\x00", "\x7f\u0080"}
 	names := []string{"lower", "X-Request-ID", "under_score", "dotted.name"}

@@ -8,8 +8,8 @@ import (
 	broker "github.com/outboxctl/outboxctl/internal/broker/rabbitmq"
 )
 
-// Options say where in RabbitMQ events go. They are templates: {topic} is the physical topic; {event_type}, {namespace} and
-// {aggregate_type}, in RoutingKey only, are the event's.
+// Options say where in RabbitMQ events go. They are templates: {topic} is the physical topic;
+// {event_type}, {namespace} and {aggregate_type}, in RoutingKey only, are the event's.
 type Options struct {
 	// Exchange is "{topic}" unless it is set: one exchange for each topic.
 	Exchange string
@@ -24,9 +24,9 @@ type Publisher interface {
 	Close() error
 }
 
-// New returns a Publisher to the topics that stand for the logical ones, which are the keys of topics. dial makes the connection,
-// at first and again whenever it has ended; it belongs to the Publisher. Do not let it recover by itself: amqp.Config.Recovery
-// stays nil.
+// New returns a Publisher to the topics that stand for the logical ones, which are the keys of
+// topics. dial makes the connection, at first and again whenever it has ended; it belongs to the
+// Publisher. Do not let it recover by itself: amqp.Config.Recovery stays nil.
 func New(dial func() (*amqp.Connection, error), topics map[string]string, o Options) Publisher {
 	client := broker.Over(dial, broker.Config{Exchange: o.Exchange, RoutingKey: o.RoutingKey})
 	return publisher{client.NewPublisher(topics), client}

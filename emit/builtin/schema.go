@@ -6,8 +6,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Schema returns the type's payload as a JSON Schema, for catalogues that are written down. Together with two policies,
-// that {} is valid and that no other member is allowed, it judges as Validate does.
+// Schema returns the type's payload as a JSON Schema, for catalogues that are written down.
+// Together with two policies, that {} is valid and that no other member is allowed, it judges as
+// Validate does.
 func (t Type) Schema() string {
 	properties, required := map[string]any{}, []string{}
 	for _, f := range t.Fields {

@@ -12,7 +12,8 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// Headers returns traceparent, and tracestate if there is one, of the span in ctx; nothing without a span.
+// Headers returns traceparent, and tracestate if there is one, of the span in ctx; nothing without
+// a span.
 func Headers(ctx context.Context) map[string]string {
 	headers := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, headers)

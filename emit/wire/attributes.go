@@ -69,8 +69,8 @@ func cePrefixes() [4]string {
 // CloudEventAttributes is how many more attributes a message has that is a CloudEvent.
 const CloudEventAttributes = 7
 
-// IsCloudEventAttribute reports whether an attribute of that name, however it is capitalised, is the
-// publisher's to set in a CloudEvent.
+// IsCloudEventAttribute reports whether an attribute of that name, however it is capitalised, is
+// the publisher's to set in a CloudEvent.
 func IsCloudEventAttribute(name string) bool {
 	name = strings.ToLower(name)
 	if name == attrContentType {

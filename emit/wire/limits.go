@@ -89,7 +89,8 @@ func (l Limits) Check(body []byte, attrs map[string]string) error {
 	return l.CheckSize(MessageBytes(len(body), attrs))
 }
 
-// CheckTogether returns nil when the attributes are not too large all together, or a *TooLargeError.
+// CheckTogether returns nil when the attributes are not too large all together, or a
+// *TooLargeError.
 func (l Limits) CheckTogether(attrs map[string]string) error {
 	if l.AttributesBytes == 0 {
 		return nil

@@ -13,7 +13,8 @@ type Policy struct {
 	MaxAttempts int
 	// BackoffMin and BackoffMax bound the wait after a failed attempt, which doubles each time.
 	BackoffMin, BackoffMax time.Duration
-	// ExpiresAfter is how long after it was emitted, or after the time it was scheduled for, an event dies unpublished.
+	// ExpiresAfter is how long after it was emitted, or after the time it was scheduled for, an event
+	// dies unpublished.
 	ExpiresAfter time.Duration
 	// Rate is how many events a second all live publishers send together.
 	Rate float64

@@ -7,8 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// createTable leaves a table of that name as it is, and asks for no right to create one where it is there. event_id is not unique: the inbox keeps effects from
-// doubling, and a constraint here would only hide it if it did not. Of two workers that start at once, the second waits for the lock.
+// createTable leaves a table of that name as it is, and asks for no right to create one where it is
+// there. event_id is not unique: the inbox keeps effects from doubling, and a constraint here would
+// only hide it if it did not. Of two workers that start at once, the second waits for the lock.
 const createTable = `
 DO $$
 BEGIN

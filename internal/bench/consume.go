@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/examples/notifications"
@@ -17,6 +16,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // The criteria of a consumer.
@@ -178,13 +178,10 @@ func (r *Trial) effects(ctx context.Context, keeper *idem.Keeper, c *Consumption
 	if err != nil {
 		return nil, fmt.Errorf("count effects: %w", err)
 	}
-	rows, err := r.DB.Pool.Query(ctx, `SELECT id FROM outbox_events WHERE namespace = $1`, Measured)
+	const measured = `SELECT id FROM outbox_events WHERE namespace = $1`
+	ids, err := outbox.Column[uuid.UUID](ctx, r.DB.Pool, "list events", measured, Measured)
 	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
+		return nil, err
 	}
 	entries, err := keeper.LookupMany(ctx, []string{notifications.Consumer}, ids)
 	if err != nil {
@@ -198,8 +195,8 @@ func (r *Trial) effects(ctx context.Context, keeper *idem.Keeper, c *Consumption
 	return ids, nil
 }
 
-// feed hands out messages from memory. Google's fake gives each stream one message per 10 ms and looks at all that it has
-// for it: with it a bench measures the fake.
+// feed hands out messages from memory. Google's fake gives each stream one message per 10 ms and
+// looks at all that it has for it: with it a bench measures the fake.
 type feed struct{ messages []broker.Delivery }
 
 // Receive implements broker.Source.

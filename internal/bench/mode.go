@@ -10,7 +10,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-// Mode is what is measured, and how. A mode that only drains leaves everything but Name and Measure to the defaults.
+// Mode is what is measured, and how. A mode that only drains leaves everything but Name and Measure
+// to the defaults.
 type Mode struct {
 	Name string
 	// Summary is its line in the command's help.
@@ -28,8 +29,8 @@ type Mode struct {
 	To func(r *Trial) dispatch.Publisher
 	// Loop empties the outbox instead of the dispatcher, by one update per event.
 	Loop func(ctx context.Context, r *Trial) (time.Duration, error)
-	// Head are rows in front that have to be left as they are.
-	Head *Filling
+	// Verify looks at what an exact run has left beside its events.
+	Verify func(ctx context.Context, r *Trial, report *Report) error
 	// Partly allows a publisher process to end with the exit code for an unreachable topic.
 	Partly bool
 }
@@ -81,14 +82,15 @@ func Ordered() Mode {
 		Measure: ordered}
 }
 
-// Consume lets the example consumer handle a waiting subscription. The fake walks over everything that waits in it, a hundred
-// times a second, so the events are few.
+// Consume lets the example consumer handle a waiting subscription. The fake walks over everything
+// that waits in it, a hundred times a second, so the events are few.
 func Consume() Mode {
 	return Mode{Name: "consume", Summary: "the example consumer on a waiting subscription: Redis, handler, inbox, acknowledgement",
 		Inside: true, Defaults: Sizes{Events: 10_000}, Measure: consuming}
 }
 
-// Installation is whose event types are measured, on which columns. Zero means the built-in ones on enums.
+// Installation is whose event types are measured, on which columns. Zero means the built-in ones on
+// enums.
 type Installation struct {
 	Name    string
 	Options migrate.Options
@@ -104,8 +106,8 @@ const (
 	maxOrderedCost = 1.6 // of claim and settle, by their time
 )
 
-// Rounds is how often compared drains are repeated, in turn; the best of each counts, since whatever disturbs a run only makes
-// it slower.
+// Rounds is how often compared drains are repeated, in turn; the best of each counts, since
+// whatever disturbs a run only makes it slower.
 const Rounds = 2
 
 // ordered drains events with keys and, to judge it, the same ones without.

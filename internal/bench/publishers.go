@@ -53,7 +53,7 @@ func (r *Trial) newPublisher(ctx context.Context, to dispatch.Publisher, once bo
 		waker = p.listener
 	}
 	config := engine.Config{
-		BatchSize: r.Params.BatchSize, Workers: workers, Once: once, Names: r.registry.Names(),
+		BatchSize: r.Params.BatchSize, Workers: workers, Once: once, Names: r.registry.Names(), PublishTimeout: publishTimeout, Lease: lease,
 	}
 	store := engine.NewSQLStore(p.claims, p.settles, uuid.NewString(), engine.Scope{})
 	p.dispatcher, err = engine.New(config, store, engine.Adapt[dispatch.Message, dispatch.Result](to), r.registry, r.Meter, waker)

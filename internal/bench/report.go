@@ -17,7 +17,8 @@ type Report struct {
 	Head int `json:"head,omitempty"`
 	// Keys is how many ordering keys the events shared.
 	Keys int `json:"keys,omitempty"`
-	// Variant is the installation that mode catalogue measured, EmitsPerSecond how fast its events were written.
+	// Variant is the installation that mode catalogue measured, EmitsPerSecond how fast its events
+	// were written.
 	Variant        string  `json:"variant,omitempty"`
 	EmitsPerSecond float64 `json:"emitsPerSecond,omitempty"`
 

@@ -16,6 +16,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 const stopTimeout = 30 * time.Second
@@ -201,7 +202,8 @@ type Counters struct {
 	Transactions int64
 	claimIndex   int64 // bytes
 	buffers      int64 // pages looked at
-	// database and self are processor times: of the server's processes, and of this one with the fake in it.
+	// database and self are processor times: of the server's processes, and of this one with the fake
+	// in it.
 	database, self time.Duration
 }
 
@@ -233,10 +235,8 @@ func (d *Database) countersAfter(ctx context.Context, before Counters, updates i
 		if err != nil || now.updates-before.updates >= updates || time.Now().After(deadline) {
 			return now, err
 		}
-		select {
-		case <-ctx.Done():
-			return now, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		if err := wait.For(ctx, 50*time.Millisecond); err != nil {
+			return now, err
 		}
 	}
 }

@@ -9,23 +9,24 @@ import (
 	"time"
 )
 
-// Spending is what one event took. The processor times are zero where the system does not say, the database's also on a server
-// that the bench did not start.
+// Spending is what one event took. The processor times are zero where the system does not say, the
+// database's also on a server that the bench did not start.
 type Spending struct {
 	DatabaseMicros float64 `json:"databaseMicros,omitempty"`
-	// PublisherMicros and FakeMicros are told apart only where publishers have processes of their own; otherwise
-	// BenchMicros has both.
+	// PublisherMicros and FakeMicros are told apart only where publishers have processes of their own;
+	// otherwise BenchMicros has both.
 	PublisherMicros float64 `json:"publisherMicros,omitempty"`
 	FakeMicros      float64 `json:"fakeMicros,omitempty"`
 	BenchMicros     float64 `json:"benchMicros,omitempty"`
 	ConsumerMicros  float64 `json:"consumerMicros,omitempty"`
-	// Buffers are pages that PostgreSQL looked at, Transactions what it was asked for: a claim and a settle are one round
-	// trip each.
+	// Buffers are pages that PostgreSQL looked at, Transactions what it was asked for: a claim and a
+	// settle are one round trip each.
 	Buffers      float64 `json:"buffers"`
 	Transactions float64 `json:"transactions"`
 }
 
-// spent is what was used between two readings, per event. publishers is the processor time of those outside.
+// spent is what was used between two readings, per event. publishers is the processor time of those
+// outside.
 func spent(before, after Counters, publishers time.Duration, events int) *Spending {
 	per := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / float64(events) }
 	s := &Spending{
@@ -63,7 +64,8 @@ func (s *Spending) String() string {
 // clockTick is what /proc counts the time of ended children in.
 const clockTick = 10 * time.Millisecond
 
-// familyTime is the processor time of a process's children, those that ended included; zero where the system does not say.
+// familyTime is the processor time of a process's children, those that ended included; zero where
+// the system does not say.
 func familyTime(pid int) (total time.Duration) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

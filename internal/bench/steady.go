@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // The criteria of the steady modes.
@@ -173,10 +174,8 @@ func (r *Trial) awaitEmpty(ctx context.Context) error {
 		if !left {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the last events: %w", ctx.Err())
-		case <-time.After(100 * time.Millisecond):
+		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
+			return fmt.Errorf("wait for the last events: %w", err)
 		}
 	}
 }

@@ -200,23 +200,8 @@ func (r *Trial) Finish(ctx context.Context, report *Report, before Counters) err
 	if !report.Delivery.Exact() {
 		return fmt.Errorf("%w: %+v", ErrWrong, report.Delivery)
 	}
-	if report.HeadDisturbed, err = r.disturbed(ctx); err != nil || report.HeadDisturbed == 0 {
-		return err
+	if r.Params.Mode.Verify == nil {
+		return nil
 	}
-	return fmt.Errorf("%d of %d rows that had to be left alone were changed", report.HeadDisturbed, r.Params.Head)
-}
-
-// disturbed counts rows in the way that do not look as they were put there.
-func (r *Trial) disturbed(ctx context.Context) (n int64, err error) {
-	if r.Params.Mode.Head == nil {
-		return 0, nil
-	}
-	err = r.DB.Pool.QueryRow(ctx, `
-SELECT count(*) FROM outbox_events
- WHERE namespace <> $1 AND (attempt_count <> $2 OR published_at IS NOT NULL OR dead_at IS NOT NULL)`,
-		Measured, r.Params.Mode.Head.Attempts).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("look at the rows in the way: %w", err)
-	}
-	return n, nil
+	return r.Params.Mode.Verify(ctx, r, report)
 }

@@ -121,11 +121,13 @@ const (
 
 // Topic is one logical topic as the broker has it.
 type Topic struct {
-	// Topic is the logical name, Name the physical one. Several logical topics may share a physical one.
+	// Topic is the logical name, Name the physical one. Several logical topics may share a physical
+	// one.
 	Topic string `json:"topic"`
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// Subscriptions are the ids attached to it, sorted. A topic without one forgets what is published to it.
+	// Subscriptions are the ids attached to it, sorted. A topic without one forgets what is published
+	// to it.
 	Subscriptions []string `json:"subscriptions"`
 	// Error is why the broker refused to tell.
 	Error string `json:"error,omitempty"`
@@ -241,6 +243,68 @@ func List(plan []PlannedTopic, describe func(*Topic) (exists bool, err error)) (
 		}
 	}
 	return topics, nil
+}
+
+// Step makes one thing of a planned topic.
+type Step struct {
+	// Kind is KindTopic or KindSubscription, Name its name, and Detail what is worth saying of one
+	// that was missing.
+	Kind, Name, Detail string
+	// Exists looks for it, and Differs says how what was found is not as planned; it may be nil.
+	Exists  func(context.Context) (bool, error)
+	Differs func() string
+	// Make creates it. Compares: what is there is made too, because the broker refuses to make it
+	// otherwise.
+	Make     func(context.Context) error
+	Compares bool
+	// Needed: the steps behind it need it.
+	Needed bool
+}
+
+// Ensure takes the steps of every planned topic. refused is what an answer of the broker means
+// for the one step; a broker that does not answer ends it.
+func Ensure(
+	ctx context.Context, p EnsureParams, steps func(PlannedTopic) []Step,
+	refused func(error) (outcome Outcome, detail string, answered bool),
+) (actions []Action, err error) {
+	for _, t := range p.Plan {
+		for _, s := range steps(t) {
+			if s.Kind == KindSubscription && p.TopicsOnly {
+				continue
+			}
+			a := Action{Kind: s.Kind, Name: s.Name, Topic: t.Name}
+			exists, err := s.Exists(ctx)
+			switch {
+			case err != nil:
+			case exists:
+				a.Outcome = OutcomeExists
+				if s.Differs != nil && s.Differs() != "" {
+					a.Outcome, a.Detail = OutcomeDiffers, s.Differs()
+				}
+			case p.DryRun:
+				a.Outcome, a.Detail = OutcomeMissing, s.Detail
+			default:
+				a.Outcome, a.Detail = OutcomeCreated, s.Detail
+			}
+			if err == nil && !p.DryRun && (!exists || s.Compares) {
+				err = s.Make(ctx)
+			}
+			if err != nil {
+				var answered bool
+				if a.Outcome, a.Detail, answered = refused(err); !answered {
+					return actions, err
+				}
+				if a.Outcome != OutcomeExists {
+					a.Err = err
+				}
+			}
+			actions = append(actions, a)
+			if s.Needed && a.Outcome == OutcomeFailed {
+				break
+			}
+		}
+	}
+	return actions, Complete(actions)
 }
 
 // Complete returns ErrIncomplete unless everything is as planned.

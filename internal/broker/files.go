@@ -49,8 +49,8 @@ func (p Params) FilesOf(broker string) Files {
 	return Files{CA: p.Setting(broker + ".tls_ca"), Cert: p.Setting(broker + ".tls_cert"), Key: p.Setting(broker + ".tls_key")}
 }
 
-// Prepare reads the files and asks for the password once, so that what is wrong with them is said before anything is
-// connected. A client without a password has an empty one.
+// Prepare reads the files and asks for the password once, so that what is wrong with them is said
+// before anything is connected. A client without a password has an empty one.
 func (f Files) Prepare(password *func() (string, error)) (*tls.Config, error) {
 	if *password == nil {
 		*password = func() (string, error) { return "", nil }

@@ -10,9 +10,9 @@ import (
 	"github.com/outboxctl/outboxctl/dispatch"
 )
 
-// Publish is the head that the Publishers of brokers share: err is what is wrong with the topic, and the call takes as long as
-// its caller lets it, or timeout. The last quarter of the time is for answers: what would be sent after begin has ended is
-// unsent.
+// Publish is the head that the Publishers of brokers share: err is what is wrong with the topic,
+// and the call takes as long as its caller lets it, or timeout. The last quarter of the time is for
+// answers: what would be sent after begin has ended is unsent.
 func Publish(
 	ctx context.Context, timeout time.Duration, messages int, err error, send func(ctx, begin context.Context) []dispatch.Result,
 ) []dispatch.Result {
@@ -42,8 +42,8 @@ func All(messages int, err error) []dispatch.Result {
 	return results
 }
 
-// Unsent is the failure of a message that never left. It keeps its class: what a broker says of our credentials, or of the
-// topic, holds for the topic.
+// Unsent is the failure of a message that never left. It keeps its class: what a broker says of our
+// credentials, or of the topic, holds for the topic.
 func Unsent(f *dispatch.Failure) *dispatch.Failure {
 	return dispatch.NewFailure(f.Class, f.Code, unsentError{f.Err})
 }
@@ -56,8 +56,8 @@ func (e unsentError) Unwrap() error { return e.error }
 // Is implements errors.Is.
 func (unsentError) Is(target error) bool { return target == dispatch.ErrUnsent }
 
-// Physical is the broker's name of a logical topic. The codes are those of a topic that has none, and of a name that the
-// broker would refuse; noun is what it calls a topic.
+// Physical is the broker's name of a logical topic. The codes are those of a topic that has none,
+// and of a name that the broker would refuse; noun is what it calls a topic.
 func Physical(
 	topics map[string]string, topic, noun string, check func(kind, name string) error, missing, invalid string,
 ) (string, error) {
@@ -78,8 +78,8 @@ const (
 	CodeConnection = "connection"
 )
 
-// ClassOf is what an error means that is no answer of the broker. It is retryable unless the server does not prove who
-// it is: waiting is safe, dead-lettering a good event is not.
+// ClassOf is what an error means that is no answer of the broker. It is retryable unless the server
+// does not prove who it is: waiting is safe, dead-lettering a good event is not.
 func ClassOf(err error) (dispatch.Class, string) {
 	var untrusted *tls.CertificateVerificationError
 	switch {

@@ -74,7 +74,8 @@ func (s Setting) Validate(value string) error {
 	return err
 }
 
-// Number reads a setting of KindNumber. It was validated; without a value it is zero, as with Duration and Bool.
+// Number reads a setting of KindNumber. It was validated; without a value it is zero, as with
+// Duration and Bool.
 func (p Params) Number(name string) int {
 	n, _ := strconv.Atoi(p.Setting(name))
 	return n
@@ -92,8 +93,8 @@ func (p Params) Bool(name string) bool {
 	return on
 }
 
-// Secret is the value of a secret setting, or what the file holds that the setting NAME_file names, without the line break
-// at its end. It is empty where neither is set.
+// Secret is the value of a secret setting, or what the file holds that the setting NAME_file names,
+// without the line break at its end. It is empty where neither is set.
 func (p Params) Secret(name string) (string, error) {
 	value, file := p.Setting(name), p.Setting(name+"_file")
 	switch {

@@ -13,7 +13,8 @@ import (
 // ErrNoSource means that nothing can be received from a broker: it hands events over.
 var ErrNoSource = errors.New("nothing can be received")
 
-// ErrNoSubscription is in the error of Source, and of Receive, when the subscription does not exist.
+// ErrNoSubscription is in the error of Source, and of Receive, when the subscription does not
+// exist.
 var ErrNoSubscription = errors.New("the subscription does not exist")
 
 // SourceParams of Source.
@@ -81,7 +82,8 @@ type Finding struct {
 	Message, Remedy string
 }
 
-// Join receives from several subscriptions at once, by their names. Concurrency bounds what is under way in all of them.
+// Join receives from several subscriptions at once, by their names. Concurrency bounds what is
+// under way in all of them.
 func Join(names []string, sources []Source, concurrency int) Source {
 	return &joined{names: names, sources: sources, slots: make(chan struct{}, max(1, concurrency))}
 }

@@ -3,9 +3,11 @@ package check
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/stats"
@@ -28,6 +30,44 @@ func (l Level) String() string {
 
 // A Threshold raises an alarm when a figure is above it. A nil limit raises none.
 type Threshold struct{ Warning, Critical *float64 }
+
+// ParseThreshold reads CRITICAL or WARNING,CRITICAL, each a number as figure reads it: Count or
+// Seconds.
+func ParseThreshold(text string, figure func(string) (float64, error)) (t Threshold, err error) {
+	read := func(text string) *float64 {
+		n, wrong := figure(strings.TrimSpace(text))
+		err = cmp.Or(err, wrong)
+		return &n
+	}
+	warning, critical, both := strings.Cut(text, ",")
+	if !both {
+		t.Critical = read(text)
+		return t, err
+	}
+	t.Critical, t.Warning = read(critical), read(warning)
+	if err == nil && *t.Warning > *t.Critical {
+		err = errors.New("the warning is above the critical value")
+	}
+	return t, err
+}
+
+// Count reads a number of rows.
+func Count(text string) (float64, error) {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a count", text)
+	}
+	return float64(n), nil
+}
+
+// Seconds reads a length of time.
+func Seconds(text string) (float64, error) {
+	d, err := words.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = errors.New("must not be negative")
+	}
+	return d.Seconds(), err
+}
 
 // Judge compares a figure with the threshold.
 func (t Threshold) Judge(value float64) Level {

@@ -26,8 +26,8 @@ var ErrBusy = errors.New("another cleanup is running")
 
 // Params describes what to remove and how gently.
 type Params struct {
-	// OlderThan is the age, since publication, from which events go, and what consumers failed on longer ago than that and
-	// is gone. Nil: no events.
+	// OlderThan is the age, since publication, from which events go, and what consumers failed on
+	// longer ago than that and is gone. Nil: no events.
 	OlderThan *time.Duration
 	// DLQOlderThan is the age, since they were replayed or discarded, from which dead letters go. Nil:
 	// none.
@@ -107,7 +107,8 @@ func (c *Cleaner) run(ctx context.Context, p Params) (Result, error) {
 	return run.result, nil
 }
 
-// history removes figures that are too old, whatever else is asked for: how long they are kept is not chosen.
+// history removes figures that are too old, whatever else is asked for: how long they are kept is
+// not chosen.
 func (r *run) history(ctx context.Context) error {
 	for {
 		var deleted int64
@@ -228,8 +229,8 @@ func (p Params) kinds(r *Result, plan *Plan) []kind {
 	}
 }
 
-// A Plan is what a run would remove: events and dead letters by event type, the inbox and what consumers failed on by
-// consumer, the audit by action.
+// A Plan is what a run would remove: events and dead letters by event type, the inbox and what
+// consumers failed on by consumer, the audit by action.
 type Plan struct {
 	Events   []Count `json:"events"`
 	DLQ      []Count `json:"dlq"`
@@ -283,8 +284,9 @@ func (c *Cleaner) Plan(ctx context.Context, p Params) (Plan, error) {
 	return plan, err
 }
 
-// Validate refuses a cleanup that removes nothing, inbox rows that Redis may still lose (a flushed Redis would then let
-// their effects happen again), or young audit rows. A face calls it before it opens anything.
+// Validate refuses a cleanup that removes nothing, inbox rows that Redis may still lose (a flushed
+// Redis would then let their effects happen again), or young audit rows. A face calls it before it
+// opens anything.
 func (p Params) Validate() error {
 	switch {
 	case p.OlderThan == nil && p.DLQOlderThan == nil && p.InboxOlderThan == nil && p.AuditOlderThan == nil:

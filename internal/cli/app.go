@@ -189,6 +189,15 @@ func (a *App) Config(required ...string) (*Config, error) {
 	return nil, err
 }
 
+// BrokerConfig is Config for a command that cannot work without the broker either.
+func (a *App) BrokerConfig(required ...string) (*Config, error) {
+	cfg, err := a.Config()
+	if err != nil {
+		return nil, err
+	}
+	return a.Config(append(required, cfg.BrokerKind().Needs...)...)
+}
+
 // load reads the configuration once, whatever is wrong with it.
 func (a *App) load() *Config {
 	if a.cfg == nil {
@@ -238,13 +247,11 @@ func (a *App) Pool(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := OpenPool(ctx, cfg, PoolParams{Name: "outboxctl", MaxConns: 4})
-	if err != nil {
-		return nil, err
+	pool, err := a.OpenPool(ctx, cfg, PoolParams{Name: "outboxctl", MaxConns: 4})
+	if err == nil {
+		a.pool = pool
 	}
-	a.pool = pool
-	a.OnClose(func() error { pool.Close(); return nil })
-	return pool, nil
+	return pool, err
 }
 
 // UsePool makes a pool that the command has opened the one that Pool returns.

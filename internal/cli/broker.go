@@ -60,10 +60,7 @@ func (a *App) Broker(ctx context.Context) (broker.Broker, error) {
 	if a.broker != nil {
 		return a.broker, nil
 	}
-	cfg, err := a.Config()
-	if err == nil {
-		cfg, err = a.Config(cfg.BrokerKind().Needs...)
-	}
+	cfg, err := a.BrokerConfig()
 	if err != nil {
 		return nil, err
 	}

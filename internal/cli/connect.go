@@ -19,28 +19,33 @@ const ConnectTimeout = pgpool.ConnectTimeout
 // PoolParams is what differs between the pools of one process.
 type PoolParams = pgpool.Params
 
-// OpenPool opens a pool and tries it once, so that a wrong address is an error now and not in the
-// middle of the work.
-func OpenPool(ctx context.Context, cfg *Config, p PoolParams) (*pgxpool.Pool, error) {
-	pc, err := PoolConfig(cfg, p)
+// OpenPool opens a pool that is closed with the App, and tries it once, so that a wrong address is
+// an error now and not in the middle of the work.
+func (a *App) OpenPool(ctx context.Context, cfg *Config, p PoolParams) (*pgxpool.Pool, error) {
+	pool, err := newPool(ctx, cfg, p)
 	if err != nil {
 		return nil, err
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, pc)
-	if err != nil {
-		return nil, databaseError(cfg, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, max(ConnectTimeout, pool.Config().ConnConfig.ConnectTimeout))
 	defer cancel()
 	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
+		pool.Close() // at once: it may be tried again for as long as somebody watches
 		return nil, databaseError(cfg, err)
 	}
+	a.OnClose(func() error { pool.Close(); return nil })
 	return pool, nil
 }
 
-// PoolConfig is the configuration that OpenPool uses.
-func PoolConfig(cfg *Config, p PoolParams) (*pgxpool.Config, error) {
+// LazyPool is OpenPool for a server that need not answer yet.
+func (a *App) LazyPool(ctx context.Context, cfg *Config, p PoolParams) (*pgxpool.Pool, error) {
+	pool, err := newPool(ctx, cfg, p)
+	if err == nil {
+		a.OnClose(func() error { pool.Close(); return nil })
+	}
+	return pool, err
+}
+
+func newPool(ctx context.Context, cfg *Config, p PoolParams) (*pgxpool.Pool, error) {
 	pc, err := pgpool.Config(cfg.Database.URL, p)
 	if err != nil {
 		return nil, databaseError(cfg, err)
@@ -54,7 +59,11 @@ func PoolConfig(cfg *Config, p PoolParams) (*pgxpool.Config, error) {
 	if cfg.ReadOnly() {
 		pc.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}
-	return pc, nil
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, databaseError(cfg, err)
+	}
+	return pool, nil
 }
 
 func execMode(name string) pgx.QueryExecMode {

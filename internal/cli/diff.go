@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -38,4 +40,43 @@ func (a *App) WriteDiff(w io.Writer, tty bool, was, is string) {
 	if line <= strings.Count(was, "\n") {
 		gap()
 	}
+}
+
+// WriteJSONDiff is WriteDiff for two documents, each indented.
+func (a *App) WriteJSONDiff(w io.Writer, tty bool, was, is []byte) {
+	a.WriteDiff(w, tty, indentedLike(was, is), indented(is))
+}
+
+func indented(data []byte) string {
+	var text bytes.Buffer
+	if json.Indent(&text, bytes.TrimSpace(data), "", "  ") != nil {
+		return string(data)
+	}
+	return text.String()
+}
+
+// indentedLike is indented, with the keys sorted where those of another payload are, as jq writes
+// them: else all lines would differ.
+func indentedLike(data, other []byte) string {
+	if sorted := indentedSorted(data); sorted != "" && indentedSorted(other) == indented(other) {
+		return sorted
+	}
+	return indented(data)
+}
+
+func indentedSorted(data []byte) string {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if decoder.Decode(&value) != nil {
+		return ""
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if encoder.Encode(value) != nil {
+		return ""
+	}
+	return strings.TrimSuffix(text.String(), "\n")
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"reflect"
 	"slices"
@@ -261,8 +260,8 @@ func WriteList[T any](a *App, o Output, v View[T], rows []T) error {
 	return w.Close()
 }
 
-// WriteObject prints one thing: JSON or YAML as asked, otherwise what human writes.
-func WriteObject(a *App, o Output, value any, human func(w io.Writer) error) error {
+// WriteObject prints one thing: JSON or YAML as asked, otherwise the page that human writes.
+func WriteObject(a *App, o Output, value any, human func(p *Page)) error {
 	if o.Fields != nil {
 		if err := checkFields(o.Fields, keysOf(reflect.TypeOf(value))); err != nil {
 			return err
@@ -281,6 +280,8 @@ func WriteObject(a *App, o Output, value any, human func(w io.Writer) error) err
 	case o.Format == FormatYAML:
 		return encodeYAML(a.Out, picked)
 	default:
-		return human(a.Out)
+		page := &Page{app: a, w: a.Out}
+		human(page)
+		return page.err
 	}
 }

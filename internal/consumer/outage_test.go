@@ -52,7 +52,7 @@ func TestRedisAwayUnderLoad(t *testing.T) {
 	server, rdb := outboxtest.RedisServer(t)
 	w := worldOn(t, outboxtest.DB(t), rdb.URL)
 	var begun atomic.Int64
-	worker := w.worker(consumer.Config{Hooks: consumer.Hooks{AfterBegin: func(uuid.UUID) { begun.Add(1) }}})
+	worker := w.hasty(consumer.Config{Hooks: consumer.Hooks{AfterBegin: func(uuid.UUID) { begun.Add(1) }}})
 	stop := w.running(worker)
 	loading, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -86,7 +86,7 @@ func TestDatabaseAwayUnderLoad(t *testing.T) {
 	server, db := outboxtest.Postgres(t, devstack.PostgresParams{})
 	w := worldOn(t, db, outboxtest.Redis(t).URL)
 	var done atomic.Int64
-	worker := w.worker(consumer.Config{Hooks: consumer.Hooks{AfterDone: func(uuid.UUID) { done.Add(1) }}})
+	worker := w.hasty(consumer.Config{Hooks: consumer.Hooks{AfterDone: func(uuid.UUID) { done.Add(1) }}})
 	stop := w.running(worker)
 	loading, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -148,7 +148,7 @@ func TestDependenciesThatAnswerButTakeNothing(t *testing.T) {
 	limit := func(bytes string) { require.NoError(t, rdb.Client.ConfigSet(t.Context(), "maxmemory", bytes).Err()) }
 
 	var done atomic.Int64
-	worker := w.worker(consumer.Config{Hooks: consumer.Hooks{AfterDone: func(uuid.UUID) { done.Add(1) }}})
+	worker := w.hasty(consumer.Config{Hooks: consumer.Hooks{AfterDone: func(uuid.UUID) { done.Add(1) }}})
 	stop := w.running(worker)
 	loading, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -42,8 +42,8 @@ type Config struct {
 	// IdleExit ends Run when no message arrived for that long; 0 means never.
 	IdleExit   time.Duration
 	QuietAfter time.Duration
-	// Database records failures, Subscription names where from and MaxAttempts when an event is given up: as in
-	// consume.RouterOptions. Order and deliveries are as the source says.
+	// Database records failures, Subscription names where from and MaxAttempts when an event is given
+	// up: as in consume.RouterOptions. Order and deliveries are as the source says.
 	Database     consume.DB
 	Subscription string
 	MaxAttempts  int

@@ -30,9 +30,10 @@ func TestLicenseEventsBecomeNotices(t *testing.T) {
 		license(ids[2], "rejected", "the scan is unreadable"),
 		message(ids[3], "order_created", `{}`),
 	)
-	report, err := w.worker(consumer.Config{Count: 4}).Run(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, consumer.Report{Received: 4, Processed: 3, Ignored: 1}, report)
+	report := w.drained(w.worker(consumer.Config{}))
+	require.EqualValues(t, 3, report.Processed)
+	require.Positive(t, report.Ignored)
+	require.Zero(t, report.Failed+report.Malformed)
 
 	type row struct{ Audience, Status, Reason, Type string }
 	rows, err := w.pool.Query(t.Context(), `SELECT audience, status, coalesce(reason, ''), type FROM notifications ORDER BY status`)
@@ -63,13 +64,12 @@ func TestFiftyDeliveriesOfOneEventRunOnce(t *testing.T) {
 	}
 	w.publish(msgs...)
 	var runs atomic.Int64
-	worker := w.example(w.bare(50, consumer.Config{Count: 50, Hooks: consumer.Hooks{
+	worker := w.example(w.bare(50, consumer.Config{Hooks: consumer.Hooks{
 		AfterBegin: func(uuid.UUID) { runs.Add(1) },
 	}}))
-	report, err := worker.Run(t.Context())
-	require.NoError(t, err)
+	report := w.drained(worker)
 	require.EqualValues(t, 1, runs.Load())
-	require.EqualValues(t, 49, report.Duplicates)
+	require.GreaterOrEqual(t, report.Duplicates, int64(49))
 	require.Equal(t, once([]uuid.UUID{id}), w.effects())
 }
 
@@ -86,11 +86,10 @@ func TestDuplicatesLeaveOneEffectEach(t *testing.T) {
 		}
 	}
 	w.publish(msgs...)
-	report, err := w.example(w.bare(64, consumer.Config{Count: int64(len(msgs))})).Run(t.Context())
-	require.NoError(t, err)
+	report := w.drained(w.example(w.bare(64, consumer.Config{})))
 	require.Equal(t, once(ids), w.effects())
 	require.EqualValues(t, events, report.Processed)
-	require.EqualValues(t, events/5, report.Duplicates)
+	require.GreaterOrEqual(t, report.Duplicates, int64(events/5))
 }
 
 func TestTheInboxHoldsWhenRedisForgets(t *testing.T) {
@@ -98,7 +97,7 @@ func TestTheInboxHoldsWhenRedisForgets(t *testing.T) {
 	w := newWorld(t)
 	ids := newIDs(200)
 	var handled atomic.Int64
-	worker := w.worker(consumer.Config{Count: 400, Hooks: consumer.Hooks{
+	hooks := consumer.Hooks{
 		AfterEffect: func(uuid.UUID) {
 			if n := handled.Add(1); n == 50 || n == 120 { // twice, in the middle of everything
 				rdb, err := consume.NewClient(w.rdbURL)
@@ -110,7 +109,7 @@ func TestTheInboxHoldsWhenRedisForgets(t *testing.T) {
 				}
 			}
 		},
-	}})
+	}
 	for range 2 {
 		msgs := make([]*pubsub.Message, len(ids))
 		for i, id := range ids {
@@ -118,8 +117,7 @@ func TestTheInboxHoldsWhenRedisForgets(t *testing.T) {
 		}
 		w.publish(msgs...)
 	}
-	_, err := worker.Run(t.Context())
-	require.NoError(t, err)
+	w.drained(w.worker(consumer.Config{Hooks: hooks}))
 	require.Equal(t, once(ids), w.effects())
 
 	rdb, err := consume.NewClient(w.rdbURL)
@@ -127,9 +125,9 @@ func TestTheInboxHoldsWhenRedisForgets(t *testing.T) {
 	defer rdb.Close()
 	require.NoError(t, rdb.FlushDB(t.Context()).Err())
 	w.publish(license(ids[0], "pending", ""))
-	report, err := w.worker(consumer.Config{Count: 1}).Run(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 1, report.Duplicates, "known to the inbox alone")
+	report := w.drained(w.worker(consumer.Config{}))
+	require.Zero(t, report.Processed)
+	require.Positive(t, report.Duplicates, "known to the inbox alone")
 	require.Equal(t, once(ids), w.effects())
 	entry, err := w.keeper().Lookup(t.Context(), notifications.Consumer, ids[0])
 	require.NoError(t, err)
@@ -147,10 +145,9 @@ func TestFailuresAreRetriedUntilTheySucceed(t *testing.T) {
 	w.publish(msgs...)
 	var draws atomic.Int64
 	db := failingDB{w.pool, func() bool { return draws.Add(1)%3 == 0 }}
-	worker := w.bare(16, consumer.Config{Count: 100})
+	worker := w.bare(16, consumer.Config{})
 	worker.Router.HandleBatch(notifications.EventType, db, consume.BatchOptions{}, notifications.Write)
-	report, err := worker.Run(t.Context())
-	require.NoError(t, err)
+	report := w.drained(worker)
 	require.Positive(t, report.Failed)
 	require.EqualValues(t, 100, report.Processed)
 	require.Equal(t, once(ids), w.effects(), "a failed handler leaves no effect behind")
@@ -185,15 +182,14 @@ func TestAPanickingHandlerIsAFailedOne(t *testing.T) {
 	id := uuid.Must(uuid.NewV7())
 	w.publish(license(id, "pending", ""))
 	var tries atomic.Int64
-	worker := w.bare(16, consumer.Config{Count: 1})
+	worker := w.bare(16, consumer.Config{})
 	worker.Router.HandleTx(notifications.EventType, w.pool, func(ctx context.Context, tx pgx.Tx, e consume.Event) error {
 		if tries.Add(1) == 1 {
 			panic("poison")
 		}
 		return notifications.Write(ctx, tx, []consume.Event{e})
 	})
-	report, err := worker.Run(t.Context())
-	require.NoError(t, err)
+	report := w.drained(worker)
 	require.EqualValues(t, 1, report.Failed)
 	require.Equal(t, once([]uuid.UUID{id}), w.effects())
 }

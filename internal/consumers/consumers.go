@@ -1,5 +1,5 @@
-// Package consumers is who handles events, as an operator sees it: which consumers run and how far behind they are, and
-// what they fail on.
+// Package consumers is who handles events, as an operator sees it: which consumers run and how far
+// behind they are, and what they fail on.
 package consumers
 
 import (
@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/idem"
@@ -62,8 +60,8 @@ func List(ctx context.Context, o *idem.Outbox) ([]stats.Consumer, error) {
 // measureLimit is how long the broker is asked, for all consumers.
 const measureLimit = 3 * time.Second
 
-// Measure asks what waits at the broker for each consumer of the list. A broker that cannot tell says errors.ErrUnsupported. One
-// subscription that is gone keeps no other from being measured.
+// Measure asks what waits at the broker for each consumer of the list. A broker that cannot tell
+// says errors.ErrUnsupported. One subscription that is gone keeps no other from being measured.
 func Measure(ctx context.Context, list []stats.Consumer, backlog func(ctx context.Context, subscription string) (int64, error)) (first error) {
 	ctx, cancel := context.WithTimeout(ctx, measureLimit)
 	defer cancel()
@@ -129,7 +127,8 @@ func (p FailuresParams) tenant() (string, error) {
 
 // selectFailures reads by primary key, or by the index on event_id. Ids of events grow with time.
 const selectFailures = `
-SELECT consumer, event_id::text, event_type, namespace, coalesce(tenant_id, ''), coalesce(ordering_key, ''), subscription, state, attempts,
+SELECT consumer, event_id::text, event_type, namespace, coalesce(tenant_id, '') AS tenant_id, coalesce(ordering_key, '') AS ordering_key,
+       subscription, state, attempts,
        last_error, first_at, last_at
   FROM outbox_consumer_failures
  WHERE ($1::text = '' OR consumer = $1) AND ($2::text = '' OR state = $2) AND ($3::text = '' OR event_type = $3)
@@ -148,13 +147,6 @@ func Failures(ctx context.Context, db outbox.Database, p FailuresParams) ([]Fail
 	if err != nil {
 		return nil, err
 	}
-	rows, err := db.Query(ctx, selectFailures, p.Consumer, p.State, p.EventType, p.Namespace, tenant, p.EventIDs, p.Limit)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (f Failure, err error) {
-		err = row.Scan(&f.Consumer, &f.EventID, &f.EventType, &f.Namespace, &f.TenantID, &f.OrderingKey, &f.Subscription, &f.State, &f.Attempts,
-			&f.LastError, &f.FirstAt, &f.LastAt)
-		return f, err
-	})
+	return outbox.Rows[Failure](ctx, db, "read what consumers fail on", selectFailures,
+		p.Consumer, p.State, p.EventType, p.Namespace, tenant, p.EventIDs, p.Limit)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,6 +39,24 @@ type Report struct {
 	Total  int
 	Faulty int
 	ByType map[string]int
+}
+
+func (r Report) String() string {
+	line := fmt.Sprintf("demo: %d events emitted, %d of them meant to fail", r.Total, r.Faulty)
+	types := slices.Sorted(maps.Keys(r.ByType))
+	slices.SortStableFunc(types, func(a, b string) int { return r.ByType[b] - r.ByType[a] })
+	for i, name := range types {
+		if i == 3 {
+			line += fmt.Sprintf(", %d more types", len(types)-i)
+			break
+		}
+		separator := ", "
+		if i == 0 {
+			separator = "; mostly "
+		}
+		line += fmt.Sprintf("%s%s %d", separator, name, r.ByType[name])
+	}
+	return line
 }
 
 // DB is what traffic needs of a connection pool.

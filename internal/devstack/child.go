@@ -32,6 +32,38 @@ type child struct {
 	err     error         // how it ended; read only after done
 }
 
+// startLogged runs a server that writes to a log file, until ready reports that it answers. One
+// that does not is ended, with what its log says.
+func startLogged(
+	ctx context.Context, spec childSpec, logPath string, ready func(*child) bool, failed ...endStep,
+) (*child, error) {
+	log, err := openLog(logPath)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }() // the server has its own descriptor
+	spec.output = log
+	c, err := startChild(spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.until(ctx, func() bool { return ready(c) }); err != nil {
+		if !c.exited() {
+			_ = c.end(context.Background(), failed...)
+		}
+		return nil, explain(err, logPath)
+	}
+	return c, nil
+}
+
+func openLog(path string) (*os.File, error) {
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open server log: %w", err)
+	}
+	return log, nil
+}
+
 // startChild runs a process in a group of its own, so that a terminal's Ctrl-C reaches us alone and
 // we decide how it ends.
 //
@@ -160,15 +192,22 @@ func (c *portChoice) next(attempt int) (int, error) {
 	}
 }
 
-// again reports whether a start that met a taken port is worth another attempt.
-func (c *portChoice) again(attempt int) bool {
-	return c.bound == 0 && (c.wanted == 0 || c.any) && attempt < portAttempts
-}
-
-// keep remembers the port. It is written once, before other goroutines read it.
-func (c *portChoice) keep(port int) {
-	if c.bound == 0 {
-		c.bound = port
+// start starts a server, again on another port when the free port it was given has been taken
+// meanwhile (errPortTaken). The port is written once, before other goroutines read it.
+func (c *portChoice) start(run func(port int) error) error {
+	for attempt := 1; ; attempt++ {
+		port, err := c.next(attempt)
+		if err != nil {
+			return err
+		}
+		err = run(port)
+		if err == nil && c.bound == 0 {
+			c.bound = port
+		}
+		another := c.bound == 0 && (c.wanted == 0 || c.any) && attempt < portAttempts
+		if !another || !errors.Is(err, errPortTaken) {
+			return err
+		}
 	}
 }
 
@@ -184,7 +223,8 @@ func FreePort() (int, error) {
 
 func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
 
-// until returns once ready reports that this server, and not another one that happens to have the port, answers.
+// until returns once ready reports that this server, and not another one that happens to have the
+// port, answers.
 func (c *child) until(ctx context.Context, ready func() bool) error {
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()

@@ -183,59 +183,42 @@ func (p *Postgres) Restart(ctx context.Context) error {
 	return p.start(ctx)
 }
 
-// start runs the server, again on another port when the free port it was given has been taken
-// meanwhile.
 func (p *Postgres) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, postgresStartTimeout)
 	defer cancel()
-
-	for attempt := 1; ; attempt++ {
-		port, err := p.port.next(attempt)
-		if err != nil {
-			return err
-		}
-		err = p.run(ctx, port)
-		switch {
-		case err == nil:
-			p.port.keep(port)
-			return nil
-		case errors.Is(err, errPortTaken) && p.port.again(attempt):
+	err := p.port.start(func(port int) error {
+		err := p.run(ctx, port)
 		// The backends of a crashed server hold its shared memory for some milliseconds longer than the
 		// postmaster lives.
-		case errors.Is(err, errStillDying) && wait.For(ctx, 50*time.Millisecond) == nil:
-		default:
-			return fmt.Errorf("start PostgreSQL %s: %w", p.bin.version, err)
+		for errors.Is(err, errStillDying) && wait.For(ctx, 50*time.Millisecond) == nil {
+			err = p.run(ctx, port)
 		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("start PostgreSQL %s: %w", p.bin.version, err)
 	}
+	return nil
 }
 
 func (p *Postgres) run(ctx context.Context, port int) error {
-	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
+	config, err := pgx.ParseConfig(p.urlOn(port, "postgres"))
 	if err != nil {
-		return fmt.Errorf("open server log: %w", err)
+		return fmt.Errorf("prepare the readiness check: %w", err)
 	}
-	defer func() { _ = log.Close() }() // the server has its own descriptor
-
-	c, err := startChild(childSpec{
+	c, err := startLogged(ctx, childSpec{
 		path:         p.bin.program("postgres"),
 		args:         p.arguments(port),
 		dir:          p.dataDir,
 		owner:        p.owner,
 		env:          p.params.Env,
-		output:       log,
 		orphanSignal: syscall.SIGQUIT,
-	})
-	if err != nil {
-		return err
+	}, p.logPath, func(*child) bool { return serves(ctx, config, p.dataDir) },
+		endStep{syscall.SIGQUIT, postgresImmediateTimeout})
+	if err == nil {
+		p.child = c
 	}
-	if err := p.waitReady(ctx, c, port); err != nil {
-		if !c.exited() {
-			_ = c.end(context.Background(), endStep{syscall.SIGQUIT, postgresImmediateTimeout})
-		}
-		return explain(err, p.logPath)
-	}
-	p.child = c
-	return nil
+	return err
 }
 
 // CreateDatabase creates a database on the server, unless it is there, and closes its schema to all

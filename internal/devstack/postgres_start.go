@@ -86,9 +86,9 @@ func (p *Postgres) initCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
+	log, err := openLog(p.logPath)
 	if err != nil {
-		return fmt.Errorf("open server log: %w", err)
+		return err
 	}
 	defer func() { _ = log.Close() }()
 
@@ -166,18 +166,9 @@ func (p *Postgres) arguments(port int) []string {
 	return args
 }
 
-// waitReady returns once our server, and not another one that happens to have the port, answers a
-// query.
-func (p *Postgres) waitReady(ctx context.Context, c *child, port int) error {
-	config, err := pgx.ParseConfig(p.urlOn(port, "postgres"))
-	if err != nil {
-		return fmt.Errorf("prepare the readiness check: %w", err)
-	}
-	return c.until(ctx, func() bool { return serves(ctx, config, p.dataDir) })
-}
-
+// serves reports whether our server answers a query.
 func serves(ctx context.Context, config *pgx.ConnConfig, dataDir string) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
@@ -188,7 +179,8 @@ func serves(ctx context.Context, config *pgx.ConnConfig, dataDir string) bool {
 	return conn.QueryRow(ctx, "SHOW data_directory").Scan(&dir) == nil && dir == dataDir
 }
 
-// explain adds what a server said last. PostgreSQL's messages are in English because lc_messages is C.
+// explain adds what a server said last. PostgreSQL's messages are in English because lc_messages is
+// C.
 func explain(err error, logPath string) error {
 	content, readErr := os.ReadFile(logPath)
 	if readErr != nil {

@@ -187,6 +187,7 @@ type Message struct {
 	Attributes  map[string]string
 	OrderingKey string
 	PublishedAt time.Time
+	Acked       bool
 }
 
 // Stored returns every message the fake has stored, oldest first, including those whose publisher
@@ -202,6 +203,7 @@ func (p *PubSub) Stored() []Message {
 			Attributes:  m.Attributes,
 			OrderingKey: m.OrderingKey,
 			PublishedAt: m.PublishTime,
+			Acked:       m.Acks > 0,
 		}
 	}
 	return messages

@@ -156,24 +156,17 @@ type memoryRedis struct {
 }
 
 func (m *memoryRedis) start(context.Context) error {
-	for attempt := 1; ; attempt++ {
-		port, err := m.choice.next(attempt)
-		if err != nil {
-			return err
-		}
+	return m.choice.start(func(port int) error {
 		server := miniredis.NewMiniRedis()
 		// Without it a TTL never runs out.
 		server.ClockTTL(true)
 		server.RequireAuth(m.password)
-		if err = server.StartAddr(address(port)); err == nil {
-			m.server = server
-			m.choice.keep(port)
-			return nil
+		if err := server.StartAddr(address(port)); err != nil {
+			return fmt.Errorf("start the in-process Redis: %w: %w", errPortTaken, err)
 		}
-		if !m.choice.again(attempt) {
-			return fmt.Errorf("start the in-process Redis: %w", err)
-		}
-	}
+		m.server = server
+		return nil
+	})
 }
 
 func (m *memoryRedis) stop(context.Context) error {

@@ -2,7 +2,6 @@ package devstack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -55,44 +54,23 @@ func (r *processRedis) port() int          { return r.choice.bound }
 func (r *processRedis) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, redisStartTimeout)
 	defer cancel()
-
-	for attempt := 1; ; attempt++ {
-		port, err := r.choice.next(attempt)
-		if err != nil {
-			return err
-		}
-		if err = r.run(ctx, port); err == nil {
-			r.choice.keep(port)
-			return nil
-		}
-		if !errors.Is(err, errPortTaken) || !r.choice.again(attempt) {
-			return fmt.Errorf("start redis-server: %w", err)
-		}
+	if err := r.choice.start(func(port int) error { return r.run(ctx, port) }); err != nil {
+		return fmt.Errorf("start redis-server: %w", err)
 	}
+	return nil
 }
 
 func (r *processRedis) run(ctx context.Context, port int) error {
-	log, err := os.OpenFile(r.logPath(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
-	if err != nil {
-		return fmt.Errorf("open server log: %w", err)
-	}
-	defer func() { _ = log.Close() }() // the server has its own descriptor
-
-	c, err := startChild(childSpec{
-		path:         r.path,
-		args:         r.arguments(port),
-		dir:          r.dir,
-		owner:        r.owner,
-		output:       log,
-		orphanSignal: syscall.SIGKILL,
+	c, err := startLogged(ctx, childSpec{
+		path: r.path, args: r.arguments(port), dir: r.dir, owner: r.owner, orphanSignal: syscall.SIGKILL,
+	}, r.logPath(), func(c *child) bool {
+		info, err := redisInfo(port, r.password)
+		r.version = infoField(info, "redis_version")
+		return err == nil && infoField(info, "process_id") == strconv.Itoa(c.process.Pid)
 	})
 	if err != nil {
-		return err
-	}
-	if err := r.waitReady(ctx, c, port); err != nil {
-		_ = c.end(context.Background())
 		_ = os.Remove(r.pidFile()) // killed, it could not do that itself
-		return explain(err, r.logPath())
+		return err
 	}
 	r.child = c
 	return nil
@@ -107,15 +85,6 @@ func (r *processRedis) arguments(port int) []string {
 		args = append(args, "--"+name, r.settings[name])
 	}
 	return args
-}
-
-// waitReady returns once our server, and not another one that happens to have the port, answers.
-func (r *processRedis) waitReady(ctx context.Context, c *child, port int) error {
-	return c.until(ctx, func() bool {
-		info, err := redisInfo(port, r.password)
-		r.version = infoField(info, "redis_version")
-		return err == nil && infoField(info, "process_id") == strconv.Itoa(c.process.Pid)
-	})
 }
 
 // redisInfo speaks to the server directly: the client library would log every refused connection of

@@ -252,12 +252,15 @@ func (c *cursor) failed(s span, now time.Time, end int64) {
 	}
 }
 
-// found records that there is something to claim where s looks.
+// found records that there is something to claim where s looks: the claim that follows looks there too.
 func (c *cursor) found(s span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.window {
+	switch {
+	case s.window:
 		c.sweeping = false
+	case s.sweep:
+		c.nextSweep = s.began
 	}
 }
 

@@ -138,3 +138,16 @@ func TestCheapSweepsAreRepeatedAtOnce(t *testing.T) {
 	c.claimed(now, true, false, make([]Claimed, 100), time.Millisecond)
 	require.True(t, c.next(now, false).sweep)
 }
+
+// A look that found something is followed by a claim that looks there too, also when the last sweep took long.
+func TestAClaimLooksWhereTheLookFoundSomething(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	c := &cursor{low: 100}
+	c.done(c.next(now, false), now.Add(15*time.Second), false, 0, 0) // the process was stopped meanwhile
+	now = now.Add(time.Minute)
+	look := c.next(now, false)
+	require.True(t, look.sweep)
+	c.found(look)
+	require.True(t, c.next(now.Add(time.Millisecond), false).sweep)
+}

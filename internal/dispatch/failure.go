@@ -92,8 +92,8 @@ func CodeOf(err error) string {
 // to be sent again without the neighbour it was refused with.
 var ErrUnsent = errors.New("not sent: no time was left")
 
-// CodeUnsent is the code of a message that others left no time for. One that was not sent because there is no connection, or
-// because the topic may not be published to, has the broker's own code.
+// CodeUnsent is the code of a message that others left no time for. One that was not sent because
+// there is no connection, or because the topic may not be published to, has the broker's own code.
 const CodeUnsent = "unsent"
 
 // provesNothing reports whether a failure says nothing about the broker.

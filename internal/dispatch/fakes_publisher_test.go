@@ -14,10 +14,10 @@ func unsent(err error) *Failure { return NewFailure(Retryable, "unsent", errors.
 
 // proven turns Refused into Rejected where the topic has accepted another message.
 func proven(results []Result) []Result {
-	if !anyAccepted(results) {
+	if !AnyAccepted(results) {
 		return results
 	}
-	for _, i := range refused(results) {
+	for _, i := range RefusedAt(results) {
 		results[i].Err = NewFailure(Rejected, CodeOf(results[i].Err), results[i].Err)
 	}
 	return results
@@ -37,7 +37,7 @@ func inOrder(
 		left := msgs[len(results):]
 		part := left[:min(size, first(left))]
 		answers := send(ctx, part)
-		if len(part) > 1 && len(refused(answers)) > 0 && ctx.Err() == nil {
+		if len(part) > 1 && len(RefusedAt(answers)) > 0 && ctx.Err() == nil {
 			size = (len(part) + 1) / 2
 			continue
 		}

@@ -69,15 +69,18 @@ type CatalogueReport struct {
 	Source string `json:"source"`
 	// Revision is that of the database's catalogue when the publisher looked last.
 	Revision int64 `json:"revision"`
-	// Unknown are recorded types that the publisher does not claim because its catalogue lacks them, StoodDown those
-	// that it leaves to others because an event did not fit what its own catalogue says.
+	// Unknown are recorded types that the publisher does not claim because its catalogue lacks them,
+	// StoodDown those that it leaves to others because an event did not fit what its own catalogue
+	// says.
 	Unknown   TypesIn `json:"unknown,omitempty"`
 	StoodDown TypesIn `json:"stoodDown,omitempty"`
-	// Other are the digests of the recorded types of which the publisher has another version, by namespace and type.
+	// Other are the digests of the recorded types of which the publisher has another version, by
+	// namespace and type.
 	Other map[string]map[string]string `json:"other,omitempty"`
 }
 
-// Leaves reports whether the publisher leaves an event type to others. One that says nothing of its catalogue leaves none.
+// Leaves reports whether the publisher leaves an event type to others. One that says nothing of its
+// catalogue leaves none.
 func (c *CatalogueReport) Leaves(namespace, eventType string) bool {
 	return c != nil && (c.Unknown.Has(namespace, eventType) || c.StoodDown.Has(namespace, eventType))
 }

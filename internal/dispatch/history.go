@@ -59,7 +59,8 @@ ON CONFLICT ON CONSTRAINT outbox_history_pkey DO UPDATE
        minutes = CASE WHEN h.minutes IS NULL OR excluded.minutes IS NULL THEN coalesce(h.minutes, excluded.minutes)
                       ELSE ARRAY(SELECT coalesce(a, 0) + coalesce(b, 0) FROM unnest(h.minutes, excluded.minutes) WITH ORDINALITY AS u(a, b, i) ORDER BY i) END`
 
-// History counts what becomes of events, and adds it to outbox_history once a minute. It is an Observer.
+// History counts what becomes of events, and adds it to outbox_history once a minute. It is an
+// Observer.
 type History struct {
 	DB      Execer
 	Observe Observer
@@ -136,7 +137,8 @@ func (h *History) Run(ctx context.Context) {
 	}
 }
 
-// Flush adds what was counted to the table. What cannot be added is lost: it is not worth keeping the memory for.
+// Flush adds what was counted to the table. What cannot be added is lost: it is not worth keeping
+// the memory for.
 func (h *History) Flush(ctx context.Context) {
 	h.mu.Lock()
 	counts := h.counts

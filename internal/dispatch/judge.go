@@ -38,7 +38,8 @@ func (d *Dispatcher) policy(row *Claimed) wire.Policy {
 	return t.Policy
 }
 
-// delay is how long a row waits that has failed so many times. One that expires meanwhile is looked at then.
+// delay is how long a row waits that has failed so many times. One that expires meanwhile is looked
+// at then.
 func (d *Dispatcher) delay(row *Claimed, attempts int) time.Duration {
 	p, b := d.policy(row), d.cfg.Backoff
 	b.Base = cmp.Or(p.BackoffMin, b.Base)

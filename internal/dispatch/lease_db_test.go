@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -97,6 +99,40 @@ func TestARunIsLeasedUpToWhatAnotherHas(t *testing.T) {
 	_, err := tx.Exec(t.Context(), leaseOrderedSQL, uuid.NewString(), 1000, int64(1000))
 	require.NoError(t, err)
 	require.Equal(t, "{[3,4),[6,7)} {[1,3),[5,6),[8,9)}", b.one(tx, leasesOfAll))
+}
+
+// What a claim has seen may change before it locks it. A head that died or was published by then is no part of a run, and
+// nothing behind it is.
+func TestARunHasNothingThatChangedBeforeItsLock(t *testing.T) {
+	for name, change := range map[string]string{"died": "dead_at = now()", "published": "published_at = now()", "waits": "next_attempt_at = now() + interval '1 hour'"} {
+		t.Run(name, func(t *testing.T) {
+			b := newLeaseBundle(t, "default/a")
+			gate, claim := b.begin(), b.begin()
+			const wait = `SELECT pg_advisory_xact_lock(7) OFFSET 0`
+			_, err := gate.Exec(t.Context(), wait)
+			require.NoError(t, err)
+			locked := make(chan string)
+			go func() {
+				var text string
+				store := &SQLStore{}
+				lock := store.lockRuns(ClaimParams{Limit: 10, Window: 100}, 10, nil)
+				row := claim.QueryRow(context.WithoutCancel(t.Context()),
+					strings.Replace(lock.sql, "FROM keys AS k", "FROM ("+wait+") AS gate CROSS JOIN keys AS k", 1), lock.args...)
+				if err := row.Scan(&text, nil, nil, nil, nil); err != nil {
+					text = err.Error()
+				}
+				locked <- text
+			}()
+			require.Eventually(t, func() bool {
+				return b.one(b.db.Pool, `SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database =
+					(SELECT oid FROM pg_database WHERE datname = current_database())`) == "1"
+			}, time.Minute, time.Millisecond, "it has seen the rows, and locks none yet")
+			_, err = b.db.Pool.Exec(t.Context(), `UPDATE outbox_events SET `+change+` WHERE seq = 1`)
+			require.NoError(t, err)
+			require.NoError(t, gate.Commit(t.Context()))
+			require.Equal(t, "{}", <-locked)
+		})
+	}
 }
 
 const attemptsOfAll = `SELECT string_agg(attempt_count::text, '' ORDER BY seq) FROM outbox_events`

@@ -14,15 +14,16 @@ import (
 // Peer is one publisher, by its heartbeat and its leases.
 type Peer struct {
 	ID string `db:"id" json:"id"`
-	// Host, PID and Version are empty, StartedAt and LastSeenAt nil, for who holds leases and sends no heartbeat.
+	// Host, PID and Version are empty, StartedAt and LastSeenAt nil, for who holds leases and sends no
+	// heartbeat.
 	Host       string     `db:"host" json:"host"`
 	PID        int        `db:"pid" json:"pid"`
 	Version    string     `db:"version" json:"version"`
 	Alive      bool       `db:"alive" json:"alive"`
 	StartedAt  *time.Time `db:"started_at" json:"startedAt"`
 	LastSeenAt *time.Time `db:"last_seen_at" json:"lastSeenAt"`
-	// InFlight is what it said of itself in its last heartbeat. Leases is how many it has, over or not, Leased how many events
-	// these name now.
+	// InFlight is what it said of itself in its last heartbeat. Leases is how many it has, over or
+	// not, Leased how many events these name now.
 	InFlight      int64      `db:"-" json:"inFlight"`
 	Leases        int64      `db:"leases" json:"leases"`
 	Leased        int64      `db:"leased" json:"leased"`
@@ -80,8 +81,8 @@ func Peers(ctx context.Context, db outbox.Querier) ([]Peer, error) {
 	return slices.DeleteFunc(found, func(p Peer) bool { return p.LastSeenAt == nil }), err
 }
 
-// Stranded reports whether none of the publishers that are alive takes an event, and whether one of them would that was
-// told to take something else. names are those of the catalogue.
+// Stranded reports whether none of the publishers that are alive takes an event, and whether one of
+// them would that was told to take something else. names are those of the catalogue.
 func Stranded(live []Peer, names outbox.Names, namespace, eventType, tenant string) (stranded, told bool) {
 	for _, p := range live {
 		knows := !p.State.Catalogue.Leaves(namespace, eventType)

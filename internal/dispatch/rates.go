@@ -11,8 +11,8 @@ import (
 )
 
 // rates keeps event types to the rate that the catalogue allows all publishers together: each live
-// one takes an equal part of it. A claim may bring more of a type than that; the rest is given back,
-// which writes no event, and the type is left out of claims until it may send again.
+// one takes an equal part of it. A claim may bring more of a type than that; the rest is given
+// back, which writes no event, and the type is left out of claims until it may send again.
 type rates struct {
 	mu     sync.Mutex
 	byName map[[2]string]*typeRate
@@ -68,8 +68,8 @@ func (r *rates) of(row *Claimed) *typeRate {
 	return r.byName[[2]string{outbox.AllNamespaces, row.EventType}]
 }
 
-// allow sorts claimed rows into those that may be sent now and those that are to be given back. Behind
-// a row that is given back nothing of its ordering key is sent.
+// allow sorts claimed rows into those that may be sent now and those that are to be given back.
+// Behind a row that is given back nothing of its ordering key is sent.
 func (r *rates) allow(rows []Claimed, now time.Time) (allowed, rest []Claimed) {
 	if len(r.all) == 0 {
 		return rows, nil
@@ -95,8 +95,8 @@ func (r *rates) allow(rows []Claimed, now time.Time) (allowed, rest []Claimed) {
 	return allowed, rest
 }
 
-// spent are the types that may not be sent now, and their names for detours. A type comes back with a
-// quarter of a second's worth, so that a claim is not made for each event.
+// spent are the types that may not be sent now, and their names for detours. A type comes back with
+// a quarter of a second's worth, so that a claim is not made for each event.
 func (r *rates) spent(now time.Time) (types outbox.Types, names []string) {
 	if len(r.all) == 0 {
 		return nil, nil
@@ -127,8 +127,8 @@ func (r *rates) holding() bool {
 // Rated reports whether the catalogue limits the rate of a type.
 func (d *Dispatcher) Rated() bool { return len(d.rates.all) > 0 }
 
-// ShareRates takes the part of each rate that falls to one of its publishers; live counts those that
-// take a type.
+// ShareRates takes the part of each rate that falls to one of its publishers; live counts those
+// that take a type.
 func (d *Dispatcher) ShareRates(live func(namespace, eventType string) int) {
 	d.rates.mu.Lock()
 	defer d.rates.mu.Unlock()

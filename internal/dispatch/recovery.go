@@ -109,8 +109,8 @@ const (
 	trialAnswered
 	// trialNoRow: there is nothing to try. The next row that comes will tell.
 	trialNoRow
-	// trialDied: the row cannot be sent at all. The next one is tried at once: an outage may have outlasted the time of all
-	// that waits, and rows would go on expiring as fast as they died.
+	// trialDied: the row cannot be sent at all. The next one is tried at once: an outage may have
+	// outlasted the time of all that waits, and rows would go on expiring as fast as they died.
 	trialDied
 )
 

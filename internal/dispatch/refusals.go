@@ -42,7 +42,7 @@ func (r *Claimed) refused() (answer string, ok bool) {
 // blame gives each refused result of a group the class that the topic's other
 // answers imply: Rejected, Misconfigured, or still Refused when nothing is known.
 func (b *breaker) blame(g *group, results []Result, now time.Time) {
-	unexplained := refused(results)
+	unexplained := RefusedAt(results)
 	if len(unexplained) == 0 {
 		return
 	}
@@ -64,7 +64,7 @@ func (b *breaker) blame(g *group, results []Result, now time.Time) {
 		}
 		return guilty
 	})
-	if anyAccepted(results) || !b.refusingLocked() {
+	if AnyAccepted(results) || !b.refusingLocked() {
 		return
 	}
 	for _, i := range unexplained {
@@ -107,14 +107,15 @@ func (b *breaker) refusingLocked() bool {
 	return unexplained > 1
 }
 
-func anyAccepted(results []Result) bool {
-	return slices.ContainsFunc(results, func(r Result) bool { return r.Err == nil })
+// AnyAccepted reports whether the broker has accepted one of the messages.
+func AnyAccepted[R ~resultFields](results []R) bool {
+	return slices.ContainsFunc(results, func(r R) bool { return Result(r).Err == nil })
 }
 
-// refused lists the results whose message the broker has refused.
-func refused(results []Result) (at []int) {
+// RefusedAt lists the results whose message the broker has refused.
+func RefusedAt[R ~resultFields](results []R) (at []int) {
 	for i, r := range results {
-		if r.Err != nil && ClassOf(r.Err) == Refused {
+		if err := Result(r).Err; err != nil && ClassOf(err) == Refused {
 			at = append(at, i)
 		}
 	}

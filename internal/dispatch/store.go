@@ -32,7 +32,8 @@ type Claimed struct {
 	// Printed is the size of both, also where they are left out.
 	Printed   int64
 	CreatedAt time.Time
-	// Since is from when on it was to be published, and ReadAt when it was claimed, both by the database's clock.
+	// Since is from when on it was to be published, and ReadAt when it was claimed, both by the
+	// database's clock.
 	Since, ReadAt time.Time
 	// AttemptCount counts failed attempts.
 	AttemptCount int

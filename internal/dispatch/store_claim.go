@@ -84,7 +84,7 @@ func (s *SQLStore) claimRows(
 	leased, err := readLease(br, p, before, lock)
 	var rows []Claimed
 	if err == nil {
-		rows, err = readRows(br, p, 3)
+		rows, err = readRows(br, p, 3, leased)
 	}
 	if closed := br.Close(); err == nil {
 		err = closed
@@ -99,8 +99,9 @@ func (s *SQLStore) claimRows(
 	return rows, nil
 }
 
-// readRows reads a transaction whose last statement but one returns rows, behind so many others.
-func readRows(br pgx.BatchResults, p ClaimParams, behind int) ([]Claimed, error) {
+// readRows reads a transaction whose last statement but one returns rows, behind so many others;
+// there are at most so many.
+func readRows(br pgx.BatchResults, p ClaimParams, behind, most int) ([]Claimed, error) {
 	if err := skip(br, behind); err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func readRows(br pgx.BatchResults, p ClaimParams, behind int) ([]Claimed, error)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := collectClaimed(found, p.Limit)
+	rows, err := collectClaimed(found, most)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +128,8 @@ func (s *SQLStore) claim(ctx context.Context, p ClaimParams) (got Claim, err err
 	return got, err
 }
 
-// lockPlain locks rows without an ordering key. A claim that locked all it may is full also where another publisher has
-// leased them a moment before.
+// lockPlain locks rows without an ordering key. A claim that locked all it may is full also where
+// another publisher has leased them a moment before.
 func (s *SQLStore) lockPlain(p ClaimParams, got *Claim) lockStatement {
 	return lockStatement{lockSQL, append(s.dueArgs(p), p.Limit), func(r pgx.Row) error {
 		var locked int
@@ -138,7 +139,8 @@ func (s *SQLStore) lockPlain(p ClaimParams, got *Claim) lockStatement {
 	}}
 }
 
-// keep gives back what is leased but for some rows, and reports whether the lease is gone with that.
+// keep gives back what is leased but for some rows, and reports whether the lease is gone with
+// that.
 func (s *SQLStore) keep(ctx context.Context, lease int64, rows []Claimed) (gone bool, err error) {
 	b := newBatch()
 	b.Queue(keepSQL, s.owner, lease, column(rows, func(r Claimed) int64 { return r.Seq }))
@@ -150,9 +152,9 @@ func (s *SQLStore) keep(ctx context.Context, lease int64, rows []Claimed) (gone 
 	return gone, errors.Join(err, br.Close())
 }
 
-// giveBack gives back the lease of a claim that failed. Where the server did not say so itself, the claim may be
-// committed behind our back, also in a moment: rows that nobody knows of would wait until the lease ends, and be charged
-// for it. Its caller has an error already.
+// giveBack gives back the lease of a claim that failed. Where the server did not say so itself, the
+// claim may be committed behind our back, also in a moment: rows that nobody knows of would wait
+// until the lease ends, and be charged for it. Its caller has an error already.
 func (s *SQLStore) giveBack(id int64, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()

@@ -65,7 +65,7 @@ func (s *SQLStore) salvage(ctx context.Context, p salvage) (rows []Claimed, err 
 	br := s.claims.SendBatch(ctx, b)
 	leased, err := readLease(br, p.ClaimParams, nil, p.lock)
 	if err == nil {
-		rows, err = readRows(br, p.ClaimParams, 2)
+		rows, err = readRows(br, p.ClaimParams, 2, p.Limit)
 	}
 	if closed := br.Close(); err == nil {
 		err = closed

@@ -101,9 +101,9 @@ func tooLarge(printed, most int64) error {
 	return &wire.TooLargeError{What: "row", Size: int(printed), Max: int(most), Unit: "bytes when printed"}
 }
 
-func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
+func collectClaimed(found pgx.Rows, most int) ([]Claimed, error) {
 	defer found.Close()
-	rows := make([]Claimed, 0, min(limit, 64))
+	rows := make([]Claimed, 0, most)
 	for found.Next() {
 		var r Claimed
 		var headers *string
@@ -114,9 +114,6 @@ func collectClaimed(found pgx.Rows, limit int) ([]Claimed, error) {
 			return nil, err
 		}
 		r.CreatedAt, r.Since, r.Headers = created.Time, since.Time, headersOf(headers)
-		if len(rows) == cap(rows) {
-			rows = slices.Grow(rows, len(rows)) // append would grow by a quarter and copy three times as much
-		}
 		rows = append(rows, r)
 	}
 	return rows, found.Err()

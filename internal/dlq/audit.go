@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -29,14 +27,6 @@ type AuditRow struct {
 	Detail  json.RawMessage `json:"detail" db:"detail"`
 }
 
-// AuditActions lists the actions of the audit trail.
-func AuditActions() []string {
-	return []string{
-		string(Replay), string(Discard), string(Restore), string(Republish), string(Edit), string(Retry), string(Erase),
-		"cleanup", idem.ActionForget, idem.ActionForgetUndone, actionReveal, registry.ActionApply, outbox.ActionPause, outbox.ActionResume,
-	}
-}
-
 // AuditParams selects audit rows. Zero fields select everything.
 type AuditParams struct {
 	Actor  string
@@ -52,7 +42,8 @@ type AuditParams struct {
 	outbox.Page
 }
 
-// Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
+// Check reports what is wrong with the params, before anything is opened, and makes the id
+// canonical.
 func (p *AuditParams) Check() (err error) {
 	if p.Action != "" {
 		if err := words.OneOf("--action", p.Action, AuditActions()); err != nil {
@@ -87,7 +78,8 @@ func (o *Outbox) Audit(ctx context.Context, p AuditParams, each func(AuditRow) e
 	return auditPage(ctx, o, p, "SELECT "+auditColumns+" FROM outbox_audit AS a WHERE ", each, func(r AuditRow) int64 { return r.ID })
 }
 
-// auditPage passes a part of the trail to each. query lacks the conditions of the params; number is that of the audit row.
+// auditPage passes a part of the trail to each. query lacks the conditions of the params; number is
+// that of the audit row.
 func auditPage[T any](ctx context.Context, o *Outbox, p AuditParams, query string, each func(T) error,
 	number func(T) int64) (paged outbox.Paged, err error) {
 	if err := p.Check(); err != nil {
@@ -124,7 +116,8 @@ const auditColumns = `a.id, a.at, a.actor, a.db_user, a.action, coalesce(a.note,
        CASE jsonb_typeof(a.detail -> 'eventIds') WHEN 'array' THEN CASE jsonb_array_length(a.detail -> 'eventIds') WHEN 1 THEN a.detail -> 'eventIds' ->> 0 END END AS event_id,
        coalesce((a.detail - 'eventIds' - 'dlqIds')::text, '{}') AS detail`
 
-// conditions are the params as SQL about the row a. The event's, where it is asked for, is the first.
+// conditions are the params as SQL about the row a. The event's, where it is asked for, is the
+// first.
 func (p AuditParams) conditions(before int64) (where string, args []any) {
 	all := []string{"true"}
 	add := func(format string, value any) {
@@ -173,7 +166,8 @@ func (o *Outbox) EventAudit(ctx context.Context, eventID string) ([]AuditRow, er
 	return outbox.Rows[AuditRow](ctx, o.DB, readAudit, selectEventAudit, eventID)
 }
 
-// AuditRun is one change as the operator who made it sees it: all transactions of a replay, not each of them.
+// AuditRun is one change as the operator who made it sees it: all transactions of a replay, not
+// each of them.
 type AuditRun struct {
 	// Run is the change's runId, or the number of its audit row where it has none.
 	Run     string    `json:"run" db:"run"`
@@ -189,7 +183,8 @@ type AuditRun struct {
 	Last         int64 `json:"-" db:"last"`
 }
 
-// A run is told by its newest row; outbox_audit_run_idx finds whether there is a newer one, and the others.
+// A run is told by its newest row; outbox_audit_run_idx finds whether there is a newer one, and the
+// others.
 const auditRunColumns = `coalesce(a.detail ->> 'runId', a.id::text) AS run, r.began, r.ended, a.actor, a.db_user, a.action,
        coalesce(a.note, '') AS note, r.affected, r.transactions, a.id AS last`
 
@@ -231,8 +226,8 @@ type runName struct {
 	first, last string
 }
 
-// parseRun reads the id of a run, its beginning, or the number of an audit row, which may be as long as a beginning. With the
-// error it is the text itself.
+// parseRun reads the id of a run, its beginning, or the number of an audit row, which may be as
+// long as a beginning. With the error it is the text itself.
 func parseRun(run string) (runName, error) {
 	name := runName{first: run, last: run}
 	number, notNumber := strconv.ParseInt(run, 10, 64)
@@ -250,7 +245,8 @@ func parseRun(run string) (runName, error) {
 	return name, nil
 }
 
-// ofRun is a condition on the audit row a, with the places of a runName's fields: it is of the run, or has the number.
+// ofRun is a condition on the audit row a, with the places of a runName's fields: it is of the run,
+// or has the number.
 const ofRun = `(a.id = $%[1]d::bigint OR a.detail ->> 'runId' >= $%[2]d::text AND a.detail ->> 'runId' <= $%[3]d::text
        OR a.detail ->> 'runId' = (SELECT n.detail ->> 'runId' FROM outbox_audit AS n WHERE n.id = $%[1]d::bigint))`
 

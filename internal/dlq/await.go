@@ -3,11 +3,10 @@ package dlq
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // What becomes of an event that is sent again.
@@ -27,7 +26,8 @@ type AwaitParams struct {
 	Timeout time.Duration
 	// Every is how often the database is asked, at most; 0: four times a second.
 	Every time.Duration
-	// OnSettled is told once what became of each: published, dead or, when the wait is over, failing or waiting.
+	// OnSettled is told once what became of each: published, dead or, when the wait is over, failing
+	// or waiting.
 	OnSettled func(Outcome) error
 }
 
@@ -57,7 +57,8 @@ func (o *Outbox) await(ctx context.Context, p AwaitParams) (sum Watched, err err
 		if open, err = o.awaitRound(ctx, settle, open, last, &sum); err != nil || len(open) == 0 || last {
 			return sum, err
 		}
-		// A round over very many events rests as long as it took, so that the database is asked half of the time.
+		// A round over very many events rests as long as it took, so that the database is asked half of
+		// the time.
 		rest := time.NewTimer(max(cmp.Or(p.Every, awaitEvery), time.Since(began)))
 		select {
 		case <-rest.C:
@@ -77,31 +78,31 @@ func (o *Outbox) await(ctx context.Context, p AwaitParams) (sum Watched, err err
 // awaitRound asks once about every event that is open, in chunks, and returns those that still are.
 func (o *Outbox) awaitRound(ctx context.Context, settle func(event, became string) error, open []string, last bool, sum *Watched) (left []string, err error) {
 	for part := range slices.Chunk(open, ChunkSize) {
-		rows, err := o.DB.Query(ctx, selectProgress, part)
+		events, err := outbox.Rows[struct {
+			ID              string
+			Published, Dead bool
+			Attempts        int
+		}](ctx, o.DB, "watch the events", selectProgress, part)
 		if err != nil {
-			return nil, fmt.Errorf("watch the events: %w", err)
+			return nil, err
 		}
-		var id string
-		var published, dead bool
-		var attempts int
-		_, err = pgx.ForEachRow(rows, []any{&id, &published, &dead, &attempts}, func() error {
+		for _, e := range events {
 			became, n := BecameWaiting, &sum.Waiting
 			switch {
-			case published:
+			case e.Published:
 				became, n = BecamePublished, &sum.Published
-			case dead:
+			case e.Dead:
 				became, n = BecameDead, &sum.Dead
 			case !last:
-				left = append(left, id)
-				return nil
-			case attempts > 0:
+				left = append(left, e.ID)
+				continue
+			case e.Attempts > 0:
 				became, n = BecameFailing, &sum.Failing
 			}
 			*n++
-			return settle(id, became)
-		})
-		if err != nil {
-			return nil, fmt.Errorf("watch the events: %w", err)
+			if err := settle(e.ID, became); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return left, nil

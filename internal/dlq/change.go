@@ -12,8 +12,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// ChangeParams names a change and the rows it is made to: by ids, by one of the filters, or by the run to be undone, and
-// only one of them.
+// ChangeParams names a change and the rows it is made to: by ids, by one of the filters, or by the
+// run to be undone, and only one of them.
 type ChangeParams struct {
 	Action Action
 	// IDs may be dead letters' or events'.
@@ -36,8 +36,8 @@ var (
 	ErrSeveralSets = errors.New("specify the rows in one way")
 )
 
-// Check reports whether exactly one of ids, a filter and a run chooses the rows: ErrNoSet or ErrSeveralSets when not.
-// Nothing is opened for it.
+// Check reports whether exactly one of ids, a filter and a run chooses the rows: ErrNoSet or
+// ErrSeveralSets when not. Nothing is opened for it.
 func (p ChangeParams) Check() error {
 	sets := 0
 	for _, given := range []bool{len(p.IDs) > 0, p.DeadLetters != nil, p.Events != nil, p.Undo != nil} {
@@ -60,8 +60,8 @@ type ChangeSet struct {
 	Total  int64  `json:"total"`
 	// Database is where the rows are.
 	Database Identity `json:"database"`
-	// Since and Until are the limits of a set chosen by a filter: it ends when it was chosen, so what happens meanwhile
-	// does not enter it.
+	// Since and Until are the limits of a set chosen by a filter: it ends when it was chosen, so what
+	// happens meanwhile does not enter it.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	// Reasons and Causes describe dead letters chosen by a filter.
@@ -75,8 +75,8 @@ type ChangeSet struct {
 	Last  *Target `json:"-"`
 	// Missing ids were not found.
 	Missing []string `json:"missing,omitempty"`
-	// Hopeless counts, by reason, the dead letters that would fail again unchanged: neither the broker nor
-	// time can change the verdict on them.
+	// Hopeless counts, by reason, the dead letters that would fail again unchanged: neither the broker
+	// nor time can change the verdict on them.
 	Hopeless map[string]int64 `json:"hopeless,omitempty"`
 	OrderEffects
 
@@ -140,8 +140,8 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 	return s, err
 }
 
-// aimFilter aims at the rows of a filter. The set ends now unless it ends before: what dies or is published again meanwhile
-// must not enter it.
+// aimFilter aims at the rows of a filter. The set ends now unless it ends before: what dies or is
+// published again meanwhile must not enter it.
 func (s *ChangeSet) aimFilter(ctx context.Context) error {
 	onEvents := s.params.DeadLetters == nil
 	f := s.params.Events
@@ -233,7 +233,8 @@ func (s *ChangeSet) describeDeadLetters(ctx context.Context) (err error) {
 	return err
 }
 
-// describeEvents counts by walking: the set has no index that could count it, and short steps spare the server.
+// describeEvents counts by walking: the set has no index that could count it, and short steps spare
+// the server.
 func (s *ChangeSet) describeEvents(ctx context.Context) error {
 	return s.each(ctx, func(targets []Target) error {
 		if s.First == nil {
@@ -297,7 +298,8 @@ func (s *ChangeSet) addHopeless(reason string, n int64) {
 	s.Hopeless[reason] += n
 }
 
-// RefuseHopeless returns the error for a replay of dead letters that would fail again; nil when there are none.
+// RefuseHopeless returns the error for a replay of dead letters that would fail again; nil when
+// there are none.
 func (s *ChangeSet) RefuseHopeless() error {
 	return refuseHopeless(s.Hopeless, s.Total, s.Action.Noun())
 }

@@ -16,7 +16,8 @@ type DryRunParams struct {
 	OnOutcomes func([]Outcome) error
 }
 
-// Preview tells what would become of each row and changes nothing. Its error is the one that the change would have.
+// Preview tells what would become of each row and changes nothing. Its error is the one that the
+// change would have.
 func (s *ChangeSet) Preview(ctx context.Context, p DryRunParams) (RunResult, error) {
 	r := RunResult{Counts: map[string]int64{}}
 	err := s.each(ctx, func(targets []Target) error {
@@ -74,13 +75,14 @@ func (o *Outbox) judge(ctx context.Context, action Action, targets []Target) ([]
 	return outbox.Rows[Outcome](ctx, o.DB, "preview "+string(action), previewRows, idsOf(targets), seenOf(action, targets), string(action))
 }
 
-// verdict is the error for rows of which some could not be changed, by what became of them; done is how many were.
+// verdict is the error for rows of which some could not be changed, by what became of them; done is
+// how many were.
 func verdict(action Action, filtered bool, counts map[string]int64, done int64) error {
 	total := RunResult{Counts: counts}.Total()
 	bad := total - done
 	if filtered {
-		// Another operator was faster, so that what was wanted has happened; or the content is erased, and nobody asked for that
-		// row in particular.
+		// Another operator was faster, so that what was wanted has happened; or the content is erased,
+		// and nobody asked for that row in particular.
 		bad -= counts[AlreadyReplayed] + counts[AlreadyDiscarded] + counts[AlreadyOpen] + counts[AlreadyErased] + counts[EventErased]
 	}
 	switch {
@@ -95,8 +97,9 @@ func verdict(action Action, filtered bool, counts map[string]int64, done int64) 
 	}
 }
 
-// Await waits until every event that was sent again is published or dead. Events that are neither in time, and those that
-// died again, are an error of the kind Partial. When ctx ends, the wait is over too.
+// Await waits until every event that was sent again is published or dead. Events that are neither
+// in time, and those that died again, are an error of the kind Partial. When ctx ends, the wait is
+// over too.
 func (o *Outbox) Await(ctx context.Context, p AwaitParams) (Watched, error) {
 	sum, err := o.await(ctx, p)
 	all := sum.Published + sum.Dead + sum.Failing + sum.Waiting

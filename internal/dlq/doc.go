@@ -1,7 +1,7 @@
-// Package dlq is the dead letters and every change to them and to events: groups and exports, plans,
-// replay, discard, restore, the republication of published events, retry, correction, undo, and the
-// audit trail in which they all stand. Its Outbox is what the faces hold: events (internal/outbox),
-// what consumers remember (internal/idem) and this.
+// Package dlq is the dead letters and every change to them and to events: groups and exports,
+// plans, replay, discard, restore, the republication of published events, retry, correction, undo,
+// and the audit trail in which they all stand. Its Outbox is what the faces hold: events
+// (internal/outbox), what consumers remember (internal/idem) and this.
 //
 // What the package guarantees, besides what internal/outbox does:
 //

@@ -29,8 +29,8 @@ type Editing struct {
 	outbox  *Outbox
 }
 
-// ChooseEdit reads what is to be corrected. id is a dead letter's or an event's. What cannot be corrected is refused here:
-// an operator should not find that out after writing a new payload.
+// ChooseEdit reads what is to be corrected. id is a dead letter's or an event's. What cannot be
+// corrected is refused here: an operator should not find that out after writing a new payload.
 func (o *Outbox) ChooseEdit(ctx context.Context, id string) (*Editing, error) {
 	id, err := outbox.ParseID(id)
 	if err != nil {
@@ -140,8 +140,8 @@ type EditResult struct {
 	DryRun bool   `json:"dryRun"`
 }
 
-// Apply emits the corrected event and discards the dead letter, in one transaction with one audit row. Of two operators
-// who correct the same one, the second is refused.
+// Apply emits the corrected event and discards the dead letter, in one transaction with one audit
+// row. Of two operators who correct the same one, the second is refused.
 func (e *Editing) Apply(ctx context.Context, p EditParams) (EditResult, error) {
 	r := EditResult{ID: e.Letter.ID, EventID: e.Letter.EventID, Outcome: Corrected, Behind: e.Letter.Blocks, DryRun: p.DryRun}
 	if p.DryRun {
@@ -172,7 +172,8 @@ func (e *Editing) Apply(ctx context.Context, p EditParams) (EditResult, error) {
 	return r, nil
 }
 
-// correctError gives what the database refuses about the new event its kind: its catalogue may be newer than ours.
+// correctError gives what the database refuses about the new event its kind: its catalogue may be
+// newer than ours.
 func correctError(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && len(pg.Code) == 5 && pg.Code[:3] == "OX0" {
@@ -194,17 +195,14 @@ type Correction struct {
 	Detail map[string]any
 }
 
-// Correct emits the new event and discards the dead letter, in one transaction with one audit row. The answer has the id
-// of the event that stands for the dead one: another than the correction's when another operator was faster.
+// Correct emits the new event and discards the dead letter, in one transaction with one audit row.
+// The answer has the id of the event that stands for the dead one: another than the correction's
+// when another operator was faster.
 //
 // It does not stop when ctx is cancelled.
 func (o *Outbox) Correct(ctx context.Context, c Correction) (Outcome, error) {
-	detail, err := json.Marshal(c.Detail)
-	if err != nil {
-		return Outcome{}, fmt.Errorf("encode audit detail: %w", err)
-	}
 	outcome := Outcome{ID: c.ID}
-	args := []any{c.ID, c.EventID, string(c.Payload), string(c.Headers), c.Actor, c.Note, string(detail)}
+	args := []any{c.ID, c.EventID, string(c.Payload), string(c.Headers), c.Actor, c.Note, outbox.JSON{Of: c.Detail}}
 	if err := o.change(ctx, callCorrect, args, &outcome.EventID, &outcome.Outcome); err != nil {
 		return Outcome{}, fmt.Errorf("correct the event: %w", err)
 	}

@@ -37,13 +37,14 @@ type Entry struct {
 	CorrectedBy *string `json:"correctedBy" db:"corrected_by"`
 	// ErasedAt is when what the event carried was removed.
 	ErasedAt *time.Time `json:"erasedAt" db:"erased_at"`
-	// OrderingKey is the event's. Blocks counts the events that wait for this one to be replayed or discarded, up to
-	// BlocksBound and one more.
+	// OrderingKey is the event's. Blocks counts the events that wait for this one to be replayed or
+	// discarded, up to BlocksBound and one more.
 	OrderingKey *string `json:"orderingKey" db:"ordering_key"`
 	Blocks      int64   `json:"blocks" db:"blocks"`
 }
 
-// BlocksBound is where counting the events behind a dead one stops: more than that is enough to know.
+// BlocksBound is where counting the events behind a dead one stops: more than that is enough to
+// know.
 const BlocksBound = 1000
 
 // Entries reads dead letters by their own ids, in the order given. Ids that are gone are left out.
@@ -54,13 +55,15 @@ func (o *Outbox) Entries(ctx context.Context, ids []string) ([]Entry, error) {
 	return outbox.Rows[Entry](ctx, o.DB, "read dead letters", selectEntries, ids)
 }
 
-// Content reads what the event of one dead letter carried when it died. outbox.ErrNotFound when it is gone.
+// Content reads what the event of one dead letter carried when it died. outbox.ErrNotFound when it
+// is gone.
 func (o *Outbox) Content(ctx context.Context, id string) (outbox.Content, error) {
 	return outbox.ScanContent(o.DB.QueryRow(ctx, selectEntryContent, id))
 }
 
-// Resolve finds the dead letters behind ids, each of which may be a dead letter's own or an event's. Of an event's several
-// dead letters the newest in state prefer is meant, or the newest at all. A Target without ID was not found.
+// Resolve finds the dead letters behind ids, each of which may be a dead letter's own or an
+// event's. Of an event's several dead letters the newest in state prefer is meant, or the newest at
+// all. A Target without ID was not found.
 func (o *Outbox) Resolve(ctx context.Context, ids []string, prefer string) ([]Target, error) {
 	return outbox.Rows[Target](ctx, o.DB, "look up dead letters", resolveEntries, ids, prefer)
 }
@@ -70,8 +73,8 @@ func (o *Outbox) Deaths(ctx context.Context, eventID string) ([]Entry, error) {
 	return outbox.Rows[Entry](ctx, o.DB, "read the event's deaths", selectEventEntries, eventID)
 }
 
-// DeadLetter reads a dead letter by its id or its event's. Of an event with several, the newest open one is meant, or else the
-// newest.
+// DeadLetter reads a dead letter by its id or its event's. Of an event with several, the newest
+// open one is meant, or else the newest.
 func (o *Outbox) DeadLetter(ctx context.Context, id string) (Entry, error) {
 	id, err := o.Complete(ctx, id)
 	if err != nil {

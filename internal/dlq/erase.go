@@ -13,7 +13,8 @@ import (
 const NotErased = "messages that the broker or a consumer has, backups, replicas' and PostgreSQL's own logs (WAL), " +
 	"and on disk the old versions of the rows until VACUUM FULL outbox_events, outbox_dlq, outbox_consumer_failures"
 
-// An event's id stands for itself also when cleanup has removed its row and only dead letters of it are left.
+// An event's id stands for itself also when cleanup has removed its row and only dead letters of it
+// are left.
 const resolveErasable = `
 SELECT f.given, coalesce(f.id, '') AS id, coalesce(f.id, '') AS event_id
   FROM (SELECT w.id::text AS given, w.ord,
@@ -34,7 +35,8 @@ type erasable struct {
 	discard bool
 }
 
-// Erasable is the source of the events of a filter, and of those of which only dead letters are left.
+// Erasable is the source of the events of a filter, and of those of which only dead letters are
+// left.
 func (o *Outbox) Erasable(f Filter, discard bool) (Source, error) {
 	events, err := o.ScanEvents(f, outbox.OldestFirst, false)
 	if err != nil {

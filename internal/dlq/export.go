@@ -45,8 +45,8 @@ type ExportResult struct {
 	Missing int64
 }
 
-// Export passes dead letters, oldest first, to each as new events that can be corrected and emitted. Ids without a dead
-// letter are an error after everything else was exported.
+// Export passes dead letters, oldest first, to each as new events that can be corrected and
+// emitted. Ids without a dead letter are an error after everything else was exported.
 func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(Export) error) (ExportResult, error) {
 	var r ExportResult
 	source := o.Named(Replay, p.IDs)
@@ -84,8 +84,8 @@ func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(Export) e
 	}
 }
 
-// exports reads dead letters as new events, in the order of the targets, under the names that their types have now: a former
-// one is not emitted. Those that are gone are left out.
+// exports reads dead letters as new events, in the order of the targets, under the names that their
+// types have now: a former one is not emitted. Those that are gone are left out.
 func (o *Outbox) exports(ctx context.Context, targets []Target) ([]Export, error) {
 	rows, err := outbox.Rows[exportRow](ctx, o.DB, "export dead letters", selectExport, idsOf(targets))
 	exports := make([]Export, len(rows))

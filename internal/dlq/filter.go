@@ -24,9 +24,9 @@ const (
 	highestID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 )
 
-// compile turns a filter into a walk over dead letters. The state is written out, from a list: PostgreSQL matches a partial
-// index only to a constant. At most one condition leads an index, of which there is one of the open rows for each column but
-// aggregate_type; the others are compared.
+// compile turns a filter into a walk over dead letters. The state is written out, from a list:
+// PostgreSQL matches a partial index only to a constant. At most one condition leads an index, of
+// which there is one of the open rows for each column but aggregate_type; the others are compared.
 func compile(f Filter) (outbox.Walk, error) {
 	w := outbox.Walk{
 		Table: "outbox_dlq", Columns: "event_id, failed_at AS at", Key: "failed_at", Cast: "timestamptz",

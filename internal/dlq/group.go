@@ -45,8 +45,8 @@ func (o *Outbox) Groups(ctx context.Context, f Filter, by string, limit int) ([]
 		return nil, err
 	}
 	where := where(f, &w)
-	// The sample is looked up per group that is shown, by the time of its newest row. Groups of one size keep their order: by their
-	// newest row they would change places with each death.
+	// The sample is looked up per group that is shown, by the time of its newest row. Groups of one
+	// size keep their order: by their newest row they would change places with each death.
 	sql := fmt.Sprintf(`
 WITH groups AS MATERIALIZED (
     SELECT value, n, first_seen, last_seen
@@ -93,14 +93,16 @@ const (
 	groupRows = `SELECT %[1]s AS value, count(*) AS n, min(failed_at) AS first_seen, max(failed_at) AS last_seen
               FROM outbox_dlq WHERE %[2]s GROUP BY 1`
 
-	// Reads the column's index of open rows and nothing else, where the table was vacuumed. Without the order PostgreSQL
-	// would rather read the whole table, payloads and all; OFFSET 0 keeps it from seeing that the order is not needed.
+	// Reads the column's index of open rows and nothing else, where the table was vacuumed. Without
+	// the order PostgreSQL would rather read the whole table, payloads and all; OFFSET 0 keeps it from
+	// seeing that the order is not needed.
 	groupIndex = `SELECT value, count(*) AS n, min(failed_at) AS first_seen, max(failed_at) AS last_seen
               FROM (SELECT %[1]s AS value, failed_at FROM outbox_dlq WHERE %[2]s ORDER BY %[1]s, failed_at, id OFFSET 0) AS walked GROUP BY 1`
 
-	// Reads what was counted when open rows were written (migration 00021), and both ends of each value in the column's
-	// index. Whole rows of the index are compared, for the reason that outbox.Walk has; with NULL they compare as nothing.
-	// Of groups of one size those come first that changed last.
+	// Reads what was counted when open rows were written (migration 00021), and both ends of each
+	// value in the column's index. Whole rows of the index are compared, for the reason that
+	// outbox.Walk has; with NULL they compare as nothing. Of groups of one size those come first that
+	// changed last.
 	groupCounts = `SELECT c.value, c.n, oldest.failed_at AS first_seen, newest.failed_at AS last_seen
               FROM (SELECT %[2]s AS value, c.n
                       FROM (SELECT %[1]s, sum(n)::bigint AS n FROM %[3]s GROUP BY 1 HAVING sum(n) > 0 ORDER BY 2 DESC, max(id) DESC LIMIT %[6]d) AS c) AS c
@@ -118,7 +120,8 @@ const (
                    (SELECT failed_at FROM outbox_dlq WHERE c.value IS NULL AND state = 'open' AND %[1]s IS NULL ORDER BY failed_at DESC, id DESC LIMIT 1)) AS newest ON true`
 )
 
-// deathsPerHourQuery reads, for each of few causes, what died lately: a part of outbox_dlq_open_fingerprint_idx.
+// deathsPerHourQuery reads, for each of few causes, what died lately: a part of
+// outbox_dlq_open_fingerprint_idx.
 const deathsPerHourQuery = `
 SELECT c.fingerprint, h.hour, h.n
   FROM unnest($2::text[]) AS c(fingerprint)
@@ -128,7 +131,8 @@ SELECT c.fingerprint, h.hour, h.n
         WHERE d.state = 'open' AND d.fingerprint = c.fingerprint AND d.failed_at > now() - make_interval(hours => $1) AND d.failed_at <= now()
         GROUP BY 1) AS h`
 
-// DeathsPerHour counts the open dead letters of some fingerprints by how many hours ago they died, the last hour first.
+// DeathsPerHour counts the open dead letters of some fingerprints by how many hours ago they died,
+// the last hour first.
 func (o *Outbox) DeathsPerHour(ctx context.Context, hours int, fingerprints []string) (map[string][]int64, error) {
 	rows, err := outbox.Rows[struct {
 		Fingerprint string
@@ -145,8 +149,8 @@ func (o *Outbox) DeathsPerHour(ctx context.Context, hours int, fingerprints []st
 	return found, err
 }
 
-// CountDeadLettersUpTo counts the dead letters of a filter and stops at most. It does not count, and says so, where every
-// row would have to be looked at.
+// CountDeadLettersUpTo counts the dead letters of a filter and stops at most. It does not count,
+// and says so, where every row would have to be looked at.
 func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f Filter, most int) (n int64, counted bool, err error) {
 	if err := o.SettleAggregate(ctx, &f); err != nil {
 		return 0, false, err
@@ -156,13 +160,12 @@ func (o *Outbox) CountDeadLettersUpTo(ctx context.Context, f Filter, most int) (
 		return 0, false, err
 	}
 	sql := fmt.Sprintf("SELECT count(*) FROM (SELECT FROM outbox_dlq WHERE %s LIMIT %d) AS found", where(f, &w), most)
-	if err := o.DB.QueryRow(ctx, sql, w.Args...).Scan(&n); err != nil {
-		return 0, false, fmt.Errorf("count dead letters: %w", err)
-	}
-	return n, true, nil
+	n, err = outbox.One[int64](ctx, o.DB, "count dead letters", sql, w.Args...)
+	return n, err == nil, err
 }
 
-// handledRows is how many of the dead letters that were handled last are looked at for what was done about a cause.
+// handledRows is how many of the dead letters that were handled last are looked at for what was
+// done about a cause.
 const handledRows = 2000
 
 // Handled is what was done lately about dead letters of one cause.
@@ -177,7 +180,8 @@ type Handled struct {
 	Actor string    `db:"actor"`
 }
 
-// The newest rows of outbox_dlq_handled_idx; each replayed one costs a look at outbox_dlq_event_idx.
+// The newest rows of outbox_dlq_handled_idx; each replayed one costs a look at
+// outbox_dlq_event_idx.
 const selectHandled = `
 WITH recent AS (
     SELECT d.fingerprint, d.state, d.state_changed_at, d.audit_id, d.event_id
@@ -197,7 +201,8 @@ SELECT c.fingerprint, c.replayed, c.discarded, c.died_again, c.at, coalesce(a.ac
   FROM causes AS c
   LEFT JOIN outbox_audit AS a ON a.id = c.audit_id`
 
-// HandledCauses returns, by fingerprint, what was done lately about dead letters that had them, and with what success.
+// HandledCauses returns, by fingerprint, what was done lately about dead letters that had them, and
+// with what success.
 func (o *Outbox) HandledCauses(ctx context.Context, fingerprints []string) (map[string]Handled, error) {
 	found, err := outbox.Rows[Handled](ctx, o.DB, "read what was done about causes", selectHandled, handledRows, fingerprints)
 	byCause := make(map[string]Handled, len(found))

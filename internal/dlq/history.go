@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -53,26 +54,11 @@ func History(event *outbox.Event, deaths []Entry, audit []AuditRow) []Step {
 
 // ActionWord returns what an audit row did to an event.
 func ActionWord(a AuditRow) string {
-	switch a.Action {
-	case string(Replay):
-		return "replayed"
-	case string(Discard):
-		return "discarded"
-	case string(Restore):
-		return "restored"
-	case string(Republish):
-		return "sent to be published again"
-	case string(Retry):
-		return "made due now"
-	case string(Erase):
-		return "erased"
-	case string(Edit):
-		return "corrected"
-	case idem.ActionForget, idem.ActionForgetUndone:
+	if a.Action == idem.ActionForget || a.Action == idem.ActionForgetUndone {
 		return forgetWord(a)
-	default:
-		return a.Action
 	}
+	known := Action(a.Action).about()
+	return cmp.Or(known.past, known.success, a.Action)
 }
 
 func forgetWord(a AuditRow) string {

@@ -61,7 +61,8 @@ func (o *Outbox) GroupDeadLetters(ctx context.Context, p GroupParams) (GroupResu
 	return GroupResult{Groups: shown, More: len(shown) < len(groups)}, nil
 }
 
-// endsLooked is how many of the newest rows are looked at for an id that ends so: no index has its end. endsFound is how many are named.
+// endsLooked is how many of the newest rows are looked at for an id that ends so: no index has its
+// end. endsFound is how many are named.
 const (
 	endsLooked = 100_000
 	endsFound  = 20
@@ -85,7 +86,8 @@ SELECT kind, id FROM (
  WHERE right(id, length($3::text)) = $3
  LIMIT $5`
 
-// FindByEnds finds events and dead letters by the first eight digits of their ids, which may be empty, and the last ones.
+// FindByEnds finds events and dead letters by the first eight digits of their ids, which may be
+// empty, and the last ones.
 func (o *Outbox) FindByEnds(ctx context.Context, first, last string) ([]ByEnds, error) {
 	low, high := "00000000", "ffffffff"
 	if first != "" {

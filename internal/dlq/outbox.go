@@ -18,7 +18,8 @@ func New(db outbox.Database, types outbox.Catalogue) *Outbox {
 	return &Outbox{idem.Outbox{Outbox: outbox.Outbox{DB: db, Registry: types}}}
 }
 
-// Identity identifies a database: a copy made by dump and restore is another database, a renamed one is the same.
+// Identity identifies a database: a copy made by dump and restore is another database, a renamed
+// one is the same.
 type Identity struct {
 	SystemIdentifier string `json:"systemIdentifier"`
 	OID              uint32 `json:"oid"`

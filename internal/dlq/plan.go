@@ -57,7 +57,8 @@ const (
 	PlanInterrupted = "interrupted"
 )
 
-// Summary describes the set of a plan: how many rows there are of each kind, as outbox_plan_add counted them.
+// Summary describes the set of a plan: how many rows there are of each kind, as outbox_plan_add
+// counted them.
 type Summary struct {
 	Reasons map[string]int64 `json:"reasons,omitempty"`
 	Types   map[string]int64 `json:"types,omitempty"`
@@ -84,7 +85,8 @@ const (
 	codePlanLeaseOut = "OX312"
 )
 
-// PlanRefused reports whether err is a plan in another state than the call needs, or one that another process has.
+// PlanRefused reports whether err is a plan in another state than the call needs, or one that
+// another process has.
 func PlanRefused(err error) bool { return hasCode(err, codePlanState) || LeaseLost(err) }
 
 // PlanMissing reports whether err is a plan that does not exist.
@@ -98,7 +100,8 @@ func hasCode(err error, code string) bool {
 	return errors.As(err, &pg) && pg.Code == code
 }
 
-// A process that is gone has left its plan being made or running; its lease tells. What is done is counted in the chunks.
+// A process that is gone has left its plan being made or running; its lease tells. What is done is
+// counted in the chunks.
 const planColumns = `p.id::text AS id, p.action,
        CASE WHEN p.state = 'making' AND p.lease_until < now() THEN 'abandoned'
             WHEN p.state = 'running' AND p.lease_until < now() THEN 'interrupted'

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// planMarksTimeout bounds the questions to Redis: what it does not answer in this time is not known.
+	// planMarksTimeout bounds the questions to Redis: what it does not answer in this time is not
+	// known.
 	planMarksTimeout = 300 * time.Millisecond
 	// planMarksRows is how many events of a plan the consumers are asked about.
 	planMarksRows = 1000
@@ -24,8 +25,9 @@ const (
 	typedAbove = 100
 )
 
-// Typed reports whether the count of a plan has to be typed to confirm it: the operator has not looked at each row of a set that a
-// filter chose, or of a large one, or what it does cannot be had again.
+// Typed reports whether the count of a plan has to be typed to confirm it: the operator has not
+// looked at each row of a set that a filter chose, or of a large one, or what it does cannot be had
+// again.
 func Typed(p Plan) bool { return p.Filtered() || p.Total > typedAbove || p.Action == Erase }
 
 // PlanPreview is a plan as a person sees it who decides whether to run it.
@@ -34,10 +36,11 @@ type PlanPreview struct {
 	// Letters or Events are its first rows.
 	Letters []Entry
 	Events  []outbox.Event
-	// Overtaken is how many of the first MarksOf events have a later one of their aggregate that is published: consumers would
-	// see the older state last.
+	// Overtaken is how many of the first MarksOf events have a later one of their aggregate that is
+	// published: consumers would see the older state last.
 	Overtaken int64
-	// Marks is what the consumers remember of the first MarksOf events; MarksError is why that is not known.
+	// Marks is what the consumers remember of the first MarksOf events; MarksError is why that is not
+	// known.
 	Marks      []MarkCount
 	MarksOf    int
 	MarksError string
@@ -98,7 +101,8 @@ func (c Confirmation) Confirm(p Plan) error {
 	return RefuseHopeless(p)
 }
 
-// RefuseHopeless returns the error for a plan that replays dead letters which would fail again; nil when there are none.
+// RefuseHopeless returns the error for a plan that replays dead letters which would fail again; nil
+// when there are none.
 func RefuseHopeless(p Plan) error {
 	return refuseHopeless(p.Summary.Hopeless(), p.Total, p.Action.Noun())
 }

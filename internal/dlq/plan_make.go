@@ -3,7 +3,6 @@ package dlq
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -30,15 +29,15 @@ const (
 
 // PlanParams is how the plan of a change is made.
 type PlanParams struct {
-	// AtOnce: whoever makes the plan runs it now. Another one holds a digest of what each row carries, and what has changed
-	// when it is run is left alone.
+	// AtOnce: whoever makes the plan runs it now. Another one holds a digest of what each row carries,
+	// and what has changed when it is run is left alone.
 	AtOnce bool
 	// MaxRows is the largest set; 0 has no limit.
 	MaxRows int64
 	// OnBegun is told the plan's id as soon as it exists; nil is not.
 	OnBegun func(id string)
-	// OnAdded is told how many rows were added, and which were left out because the change could not be made to them now; nil
-	// is not.
+	// OnAdded is told how many rows were added, and which were left out because the change could not
+	// be made to them now; nil is not.
 	OnAdded func(n int64, leftOut []Outcome) error
 }
 
@@ -54,8 +53,9 @@ func (o *Outbox) PlanChange(ctx context.Context, c ChangeParams, p PlanParams) (
 // errNothing means that there is nothing in a set that the action could be done to.
 var errNothing = errors.New("nothing to do")
 
-// Plan writes the set to the database as a plan, which any process can run, in chunks of one transaction each. One that comes
-// to nothing is abandoned, and says why; when all of its rows were left out, it is returned with the error that tells so.
+// Plan writes the set to the database as a plan, which any process can run, in chunks of one
+// transaction each. One that comes to nothing is abandoned, and says why; when all of its rows were
+// left out, it is returned with the error that tells so.
 func (s *ChangeSet) Plan(ctx context.Context, p PlanParams) (Plan, error) {
 	m := making{ChangeSet: s, PlanParams: p}
 	if err := m.create(ctx); err != nil {
@@ -98,21 +98,13 @@ type making struct {
 func (m *making) create(ctx context.Context) error {
 	var filter any // no filter is none, not the JSON null
 	if m.filter != nil {
-		doc, err := json.Marshal(m.filter)
-		if err != nil {
-			return err
-		}
-		filter = string(doc)
-	}
-	database, err := json.Marshal(m.Database)
-	if err != nil {
-		return err
+		filter = outbox.JSON{Of: m.filter}
 	}
 	undoes := ""
 	if m.params.Undo != nil {
 		undoes = m.params.Undo.Run
 	}
-	args := []any{string(m.Action), m.params.Actor, m.params.Note, filter, undoes, string(database)}
+	args := []any{string(m.Action), m.params.Actor, m.params.Note, filter, undoes, outbox.JSON{Of: m.Database}}
 	return m.outbox.change(ctx, callPlanCreate, args, &m.id, &m.lease)
 }
 
@@ -164,11 +156,7 @@ func (m *making) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	beside, err := json.Marshal(effects)
-	if err != nil {
-		return fmt.Errorf("encode the effects: %w", err)
-	}
-	return m.outbox.change(ctx, callPlanReady, []any{m.id, m.lease, string(beside)})
+	return m.outbox.change(ctx, callPlanReady, []any{m.id, m.lease, outbox.JSON{Of: effects}})
 }
 
 // abandon gives the plan up because of an error, and reads it once more.
@@ -188,8 +176,9 @@ func (m *making) abandon(ctx context.Context, because error) (Plan, error) {
 // chunkTimeout bounds one transaction of a change, and each question that belongs to it.
 const chunkTimeout = 30 * time.Second
 
-// finishing returns a context for what is finished although ctx has ended, such as a change that was sent: it ends after
-// chunkTimeout, so that a database that hangs does not hold the caller for ever.
+// finishing returns a context for what is finished although ctx has ended, such as a change that
+// was sent: it ends after chunkTimeout, so that a database that hangs does not hold the caller for
+// ever.
 func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), chunkTimeout)
 }
@@ -205,8 +194,8 @@ func (o *Outbox) change(ctx context.Context, sql string, args []any, into ...any
 	})
 }
 
-// transact does something in a transaction of its own. It does not stop when ctx ends: a change that was sent is waited for,
-// so that the caller can say what happened.
+// transact does something in a transaction of its own. It does not stop when ctx ends: a change
+// that was sent is waited for, so that the caller can say what happened.
 func (o *Outbox) transact(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	ctx, cancel := finishing(ctx)
 	defer cancel()
@@ -223,8 +212,8 @@ func idsOf(targets []Target) []string {
 	return ids
 }
 
-// seenOf is what each target must still have: the time an event was published at, or a dead letter's audit row; nil: anything.
-// Of an event that is to be erased it says whether it may wait.
+// seenOf is what each target must still have: the time an event was published at, or a dead
+// letter's audit row; nil: anything. Of an event that is to be erased it says whether it may wait.
 // It travels as text: in the simple protocol the driver cannot write an array of times.
 func seenOf(action Action, targets []Target) []*string {
 	seen := make([]*string, len(targets))

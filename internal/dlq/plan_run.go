@@ -2,10 +2,8 @@ package dlq
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -20,8 +18,8 @@ import (
 const (
 	// beatEvery is how often a run renews its lease of 30 s and asks whether it is to stop.
 	beatEvery = 2 * time.Second
-	// runWorkers is how many transactions of an unpaced run are under way at a time: while one waits for the disk, another
-	// computes. A pool of four has one left to keep the lease with.
+	// runWorkers is how many transactions of an unpaced run are under way at a time: while one waits
+	// for the disk, another computes. A pool of four has one left to keep the lease with.
 	runWorkers = 3
 )
 
@@ -47,7 +45,8 @@ type RunParams struct {
 	Rate float64
 	// Watch makes the run go in growing steps and stop when replayed events die again; nil does not.
 	Watch *Watch
-	// LeftOut is what the plan left out, for a caller who has just made it: it counts with what was not changed.
+	// LeftOut is what the plan left out, for a caller who has just made it: it counts with what was
+	// not changed.
 	LeftOut map[string]int64
 	// OnBegun is told that the run has begun and no other can; nil is not.
 	OnBegun func()
@@ -87,14 +86,14 @@ type run struct {
 	plan   Plan
 	params RunParams
 	lease  string
-	detail string
 
 	mu  sync.Mutex // guards res, and OnOutcomes from being called by two
 	res RunResult
 }
 
-// run does what is left of a plan, step by step, each in one transaction that also marks it as done. It holds the
-// plan's lease meanwhile, so that no other process does. When ctx ends, the steps it is at are finished.
+// run does what is left of a plan, step by step, each in one transaction that also marks it as
+// done. It holds the plan's lease meanwhile, so that no other process does. When ctx ends, the
+// steps it is at are finished.
 func (o *Outbox) run(ctx context.Context, plan Plan, p RunParams) (RunResult, error) {
 	r := &run{outbox: o, plan: plan, params: p, res: RunResult{Counts: map[string]int64{}}}
 	if err := r.begin(ctx); err != nil {
@@ -142,21 +141,15 @@ func (r *run) begin(ctx context.Context) error {
 	if w := r.params.Watch; w != nil {
 		options["maxDead"], options["watchSeconds"] = w.MaxDead, w.For.Seconds()
 	}
-	doc, err := json.Marshal(options)
-	if err != nil {
-		return err
+	if r.params.Detail == nil {
+		r.params.Detail = map[string]any{}
 	}
-	about := map[string]any{}
-	maps.Copy(about, r.params.Detail)
-	detail, err := json.Marshal(about)
-	if err != nil {
-		return err
-	}
-	r.detail = string(detail)
-	return r.outbox.change(ctx, callPlanBegin, []any{r.plan.ID, r.params.Runner, r.params.Note, string(doc)}, &r.lease)
+	args := []any{r.plan.ID, r.params.Runner, r.params.Note, outbox.JSON{Of: options}}
+	return r.outbox.change(ctx, callPlanBegin, args, &r.lease)
 }
 
-// unpaced keeps several chunks under way. They hold different rows, so they do not wait for each other.
+// unpaced keeps several chunks under way. They hold different rows, so they do not wait for each
+// other.
 func (r *run) unpaced(ctx context.Context) error {
 	chunks := (r.plan.Total - r.plan.Done + ChunkSize - 1) / ChunkSize
 	g, ctx := errgroup.WithContext(ctx)
@@ -205,11 +198,12 @@ func (r *run) paced(ctx context.Context) error {
 	}
 }
 
-// step does up to n more rows of the plan and tells what became of them. A step that is begun is finished: what was
-// changed must also be told.
+// step does up to n more rows of the plan and tells what became of them. A step that is begun is
+// finished: what was changed must also be told.
 func (r *run) step(ctx context.Context, n int) (outcomes []Outcome, err error) {
 	err = r.outbox.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-		outcomes, err = outbox.Rows[Outcome](ctx, tx, string(r.plan.Action), callPlanStep, r.plan.ID, r.lease, n, r.params.Runner, r.detail)
+		outcomes, err = outbox.Rows[Outcome](ctx, tx, string(r.plan.Action), callPlanStep,
+			r.plan.ID, r.lease, n, r.params.Runner, outbox.JSON{Of: r.params.Detail})
 		failpoint.Hit(failpoint.Replaying)
 		return err
 	})
@@ -246,16 +240,14 @@ func (r *run) watch(ctx context.Context, outcomes []Outcome) (stop bool, err err
 	return r.res.Stopped != "", r.tell(ctx)
 }
 
-// tell writes down what became of the steps so far, for those who look at the plan meanwhile. Whether it is to stop is asked elsewhere.
+// tell writes down what became of the steps so far, for those who look at the plan meanwhile.
+// Whether it is to stop is asked elsewhere.
 func (r *run) tell(ctx context.Context) error {
-	watched, err := json.Marshal(r.res.Watched)
-	if err != nil {
-		return fmt.Errorf("encode what was watched: %w", err)
-	}
-	return r.outbox.change(ctx, callPlanBeat, []any{r.plan.ID, r.lease, string(watched)}, new(bool))
+	return r.outbox.change(ctx, callPlanBeat, []any{r.plan.ID, r.lease, outbox.JSON{Of: r.res.Watched}}, new(bool))
 }
 
-// beat keeps the lease until ctx ends, and ends the run when an operator asks for it or another runner took over.
+// beat keeps the lease until ctx ends, and ends the run when an operator asks for it or another
+// runner took over.
 func (r *run) beat(ctx context.Context, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -284,12 +276,8 @@ func (r *run) end(ctx context.Context, failed error) error {
 	if failed != nil {
 		why = failed.Error()
 	}
-	watched, err := json.Marshal(r.res.Watched)
-	if err != nil {
-		return fmt.Errorf("encode what was watched: %w", err)
-	}
-	args := []any{r.plan.ID, r.lease, r.res.Interrupted || failed != nil, why, string(watched)}
-	err = r.outbox.change(ctx, callPlanEnd, args, &r.res.State)
+	args := []any{r.plan.ID, r.lease, r.res.Interrupted || failed != nil, why, outbox.JSON{Of: r.res.Watched}}
+	err := r.outbox.change(ctx, callPlanEnd, args, &r.res.State)
 	if LeaseLost(err) && failed != nil {
 		return nil // it is the error that ended the run
 	}

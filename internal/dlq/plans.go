@@ -21,7 +21,8 @@ type ListPlansParams struct {
 	outbox.Page
 }
 
-// Check reports what is wrong with the params, before anything is opened, and makes the cursor canonical.
+// Check reports what is wrong with the params, before anything is opened, and makes the cursor
+// canonical.
 func (p *ListPlansParams) Check() error {
 	err := p.CheckCursor()
 	if err == nil && p.Cursor != "" && len(p.Cursor) < outbox.IDLength {
@@ -94,7 +95,8 @@ func (o *Outbox) AbandonPlan(ctx context.Context, id, actor string) error {
 	return planError(o.change(ctx, callPlanAbandon, []any{plan.ID, actor, ""}))
 }
 
-// RunPlan does what is left of a plan. It can be begun by one process and gone on with by another; two at once are refused.
+// RunPlan does what is left of a plan. It can be begun by one process and gone on with by another;
+// two at once are refused.
 func (o *Outbox) RunPlan(ctx context.Context, p RunParams) (RunResult, error) {
 	plan, err := o.FindPlan(ctx, p.ID)
 	if err != nil {
@@ -151,4 +153,4 @@ func planError(err error) error {
 }
 
 const planCandidatesQuery = `
-SELECT id::text, action || ' by ' || author FROM outbox_plans WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3`
+SELECT id::text, action || ' by ' || author AS what FROM outbox_plans WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3`

@@ -21,8 +21,9 @@ const entryColumns = `d.id::text AS id, d.event_id::text AS event_id, d.event_ty
        d.error_message, d.attempt_count, d.failed_at, d.namespace, d.tenant_id::text AS tenant_id, d.topic, d.fingerprint,
        d.event_created_at, d.state, d.state_changed_at, d.corrected_by::text AS corrected_by, d.erased_at, e.ordering_key, b.blocks`
 
-// The event's ordering key, and what an open dead letter holds back in it. Primary key and outbox_events_turn_idx. What says
-// whether anything can be held back stands inside: then nothing is looked up for a row that holds back nothing.
+// The event's ordering key, and what an open dead letter holds back in it. Primary key and
+// outbox_events_turn_idx. What says whether anything can be held back stands inside: then nothing
+// is looked up for a row that holds back nothing.
 const joinBlocked = `
   LEFT JOIN outbox_events AS e ON e.id = d.event_id
  CROSS JOIN LATERAL (
@@ -42,8 +43,9 @@ const blocksSomething = `EXISTS (
 const anyBlocked = `
 SELECT EXISTS (SELECT FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NOT NULL AND passed_at IS NULL)`
 
-// What discarding events would release: living events behind one of them, and behind no other dead event. And how
-// many of the events are behind a dead one that is not among them: replayed, these go on waiting.
+// What discarding events would release: living events behind one of them, and behind no other dead
+// event. And how many of the events are behind a dead one that is not among them: replayed, these
+// go on waiting.
 const orderEffects = `
 WITH chosen AS MATERIALIZED (
     SELECT e.id, e.ordering_key, e.seq
@@ -80,7 +82,8 @@ SELECT ` + entryColumns + `
   FROM (SELECT %[5]s FROM outbox_dlq WHERE %[1]s ORDER BY %[2]s LIMIT %[3]d) AS d` + joinBlocked + `
  ORDER BY d.failed_at %[4]s, d.id %[4]s`
 
-// pageColumns are the columns of the table that entryColumns reads: a viewer may not read every one.
+// pageColumns are the columns of the table that entryColumns reads: a viewer may not read every
+// one.
 func pageColumns() string {
 	var names []string
 	for _, found := range regexp.MustCompile(`\bd\.(\w+)`).FindAllStringSubmatch(entryColumns, -1) {
@@ -128,8 +131,8 @@ SELECT w.id::text AS given, coalesce(e.id::text, '') AS id, coalesce(e.id::text,
   LEFT JOIN outbox_events AS e ON e.id = coalesce(d.event_id, w.id)
  ORDER BY w.ord`
 
-// The dead letters that the next audit row of a run tells of; $1 is the one before, $3 any of them: a run of one may have no runId. By outbox_audit_run_idx or
-// primary key.
+// The dead letters that the next audit row of a run tells of; $1 is the one before, $3 any of them:
+// a run of one may have no runId. By outbox_audit_run_idx or primary key.
 const selectRunEntries = `
 SELECT a.id, ARRAY(SELECT i.id FROM jsonb_array_elements_text(a.detail -> 'dlqIds') WITH ORDINALITY AS i(id, ord) ORDER BY i.ord),
        ARRAY(SELECT coalesce(d.event_id::text, '') FROM jsonb_array_elements_text(a.detail -> 'dlqIds') WITH ORDINALITY AS i(id, ord)
@@ -142,8 +145,9 @@ SELECT a.id, ARRAY(SELECT i.id FROM jsonb_array_elements_text(a.detail -> 'dlqId
 const callCorrect = `
 SELECT coalesce(event_id::text, ''), outcome FROM outbox_correct($1::uuid, $2::uuid, $3::text::jsonb, $4::text::jsonb, $5, nullif($6, ''), $7::jsonb)`
 
-// What an action would answer now, without locking anything. outbox_outcome decides, as it does where a plan is made and
-// run: a dry run in a transaction that is rolled back would lock the rows, write them twice and need the operator's role.
+// What an action would answer now, without locking anything. outbox_outcome decides, as it does
+// where a plan is made and run: a dry run in a transaction that is rolled back would lock the rows,
+// write them twice and need the operator's role.
 const previewRows = `
 SELECT w.id::text, coalesce(coalesce(d.event_id, e.id)::text, '') AS event_id,
        CASE $3::text WHEN 'event.erase' THEN outbox_erase_outcome(w.id, w.seen) ELSE outbox_outcome($3::text, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, d.corrected_by IS NOT NULL,
@@ -158,7 +162,8 @@ SELECT w.id::text, coalesce(coalesce(d.event_id, e.id)::text, '') AS event_id,
 
 // What becomes of replayed events.
 const selectProgress = `
-SELECT w.id::text, e.id IS NULL OR e.published_at IS NOT NULL, coalesce(e.dead_at IS NOT NULL, false), coalesce(e.attempt_count, 0)
+SELECT w.id::text, e.id IS NULL OR e.published_at IS NOT NULL AS published, coalesce(e.dead_at IS NOT NULL, false) AS dead,
+       coalesce(e.attempt_count, 0) AS attempts
   FROM unnest($1::uuid[]) AS w(id)
   LEFT JOIN outbox_events AS e ON e.id = w.id`
 

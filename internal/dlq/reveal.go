@@ -48,14 +48,9 @@ func (o *Outbox) Reveal(ctx context.Context, p RevealParams) (RevealResult, erro
 	if id, err = o.Complete(ctx, id); err != nil {
 		return RevealResult{}, err
 	}
-	detail, err := json.Marshal(p.Detail)
-	if err != nil {
-		return RevealResult{}, fmt.Errorf("encode audit detail: %w", err)
-	}
 	var r RevealResult
 	var payload, headers *string
-	err = o.DB.QueryRow(ctx, callReveal, id, p.Actor, p.Note, string(detail)).Scan(&r.EventID,
-		&payload, &headers)
+	err = o.DB.QueryRow(ctx, callReveal, id, p.Actor, p.Note, outbox.JSON{Of: p.Detail}).Scan(&r.EventID, &payload, &headers)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return r, fault.NotFoundf("no event or dead letter %s", id)

@@ -16,8 +16,8 @@ type Source interface {
 	Next(ctx context.Context, n int) ([]Target, error)
 }
 
-// Named is the source of what an action is done to: the dead letters, or the events, behind ids, each of which may be a dead
-// letter's or an event's. Two ids of one row count once.
+// Named is the source of what an action is done to: the dead letters, or the events, behind ids,
+// each of which may be a dead letter's or an event's. Two ids of one row count once.
 func (o *Outbox) Named(action Action, ids []string) Source {
 	return &namedSource{outbox: o, action: action, ids: ids, seen: make(map[string]bool, len(ids))}
 }
@@ -62,8 +62,8 @@ func (s *namedSource) resolve(ctx context.Context, ids []string) ([]Target, erro
 	return s.outbox.Resolve(ctx, ids, s.action.State())
 }
 
-// runSource hands out the dead letters that a run changed, by its audit rows, of which some is one. Each target is to be as
-// its audit row left it.
+// runSource hands out the dead letters that a run changed, by its audit rows, of which some is one.
+// Each target is to be as its audit row left it.
 type runSource struct {
 	db   outbox.DB
 	run  string

@@ -2,7 +2,6 @@ package dlq
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 
@@ -10,48 +9,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 // CannotUndo returns why a run cannot be taken back; nil when it can. What has left for the broker,
 // or is gone, cannot be.
 func (r AuditRun) CannotUndo() error {
-	why := "nothing takes it back"
-	switch r.Action {
-	case string(Discard), string(Restore), outbox.ActionPause, outbox.ActionResume:
-		return nil
-	case string(Replay), string(Republish), string(Retry):
-		why = "the events are on their way again"
-	case string(Edit):
-		why = "the corrected event is on its way"
-	case string(Erase):
-		why = "what the events carried is gone"
-	case "cleanup":
-		why = "the rows are gone"
-	case actionReveal:
-		why = "what was seen was seen"
-	case registry.ActionApply:
-		why = "apply the catalogue of before"
-	case idem.ActionForget:
-		why = "a consumer may have processed the event since"
+	if why := Action(r.Action).about().final; why != "" {
+		return fault.Preconditionf("%s cannot be undone: %s", r.Action, why)
 	}
-	return fault.Preconditionf("%s cannot be undone: %s", r.Action, why)
+	return nil
 }
 
 // UndoAction is the action that takes back what a run did to dead letters; empty for a run that
 // paused or resumed.
-func (r *AuditRunResult) UndoAction() Action {
-	switch r.Action {
-	case string(Discard):
-		return Restore
-	case string(Restore):
-		return Discard
-	default:
-		return ""
-	}
-}
+func (r *AuditRunResult) UndoAction() Action { return Action(r.Action).about().undo }
 
 // UndoPauseParams is a pause, or the end of one, that is to be taken back.
 type UndoPauseParams struct {
@@ -82,10 +54,7 @@ func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (outbox.Pause
 	r := outbox.PauseResult{RunID: uuid.NewString()}
 	about := map[string]any{"runId": r.RunID}
 	maps.Copy(about, p.Detail)
-	detail, err := json.Marshal(about)
-	if err != nil {
-		return r, err
-	}
+	var err error
 	var by *string
 	look := func(q interface {
 		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -100,7 +69,7 @@ func (o *Outbox) UndoPause(ctx context.Context, p UndoPauseParams) (outbox.Pause
 				return err
 			}
 			return tx.QueryRow(ctx, callUndoPause, p.Run.Last, p.Actor, p.Note,
-				string(detail)).Scan(&r.Outcome)
+				outbox.JSON{Of: about}).Scan(&r.Outcome)
 		})
 	}
 	if err != nil {

@@ -21,7 +21,8 @@ type Watch struct {
 	Every time.Duration
 }
 
-// DefaultWatch is a watch that stops when more than 5 % die again, judged 30 seconds after each step at the latest.
+// DefaultWatch is a watch that stops when more than 5 % die again, judged 30 seconds after each
+// step at the latest.
 func DefaultWatch() Watch {
 	return Watch{MaxDead: 0.05, For: 30 * time.Second, Every: 250 * time.Millisecond}
 }
@@ -36,7 +37,8 @@ type Watched struct {
 	Failing int64 `json:"failing"`
 	// Waiting had not been tried when the watch over them ended.
 	Waiting int64 `json:"waiting"`
-	// Steps are the newest steps of a run that is watched, one after the other; the last may be under way.
+	// Steps are the newest steps of a run that is watched, one after the other; the last may be under
+	// way.
 	Steps []WatchedStep `json:"steps,omitempty"`
 }
 

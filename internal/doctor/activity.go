@@ -6,8 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
@@ -43,9 +42,10 @@ SELECT s.n_live_tup, s.n_dead_tup, greatest(s.last_vacuum, s.last_autovacuum),
 	return ok("%s dead rows against %s living, vacuumed %s", words.Count(dead), words.Count(live), when), nil
 }
 
-// xmin finds what keeps vacuum from removing dead rows: a pinned horizon makes every claim walk them.
+// xmin finds what keeps vacuum from removing dead rows: a pinned horizon makes every claim walk
+// them.
 func (d Database) xmin(ctx context.Context) ([]Finding, error) {
-	rows, err := d.Pool.Query(ctx, `
+	const pinning = `
 SELECT 'session ' || pid || ' (' || coalesce(nullif(application_name, ''), usename, '?') || ', ' || coalesce(state, '?') || ')',
        now() - least(xact_start, query_start), coalesce(query_start, xact_start)
   FROM pg_stat_activity
@@ -55,21 +55,18 @@ SELECT 'prepared transaction ' || gid, now() - prepared, prepared FROM pg_prepar
 UNION ALL
 SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (inactive)' END, NULL, NULL
   FROM pg_replication_slots WHERE (xmin IS NOT NULL OR catalog_xmin IS NOT NULL) AND NOT active
- ORDER BY 2 DESC NULLS LAST`, d.XminHeldFor)
-	if err != nil {
-		return nil, err
-	}
+ ORDER BY 2 DESC NULLS LAST`
 	var pins []string
 	var who string
 	var age *time.Duration
 	var since *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&who, &age, &since}, func() error {
+	into := []any{&who, &age, &since}
+	err := outbox.Each(ctx, d.Pool, "read who pins it", pinning, []any{d.XminHeldFor}, into, func() {
 		text := who + " pins xmin"
 		if age != nil && since != nil {
 			text = fmt.Sprintf("%s has pinned xmin for %s (query began %s)", who, age.Round(time.Second), since.UTC().Format(time.RFC3339))
 		}
 		pins = append(pins, text)
-		return nil
 	})
 	switch more := len(pins) - fewPins; {
 	case err != nil:
@@ -83,7 +80,8 @@ SELECT 'replication slot ' || slot_name || CASE WHEN active THEN '' ELSE ' (inac
 		"%s", strings.Join(pins, "; ")), nil
 }
 
-// leases finds leases whose publisher will not come back. Their events are not lost: the next claim frees them.
+// leases finds leases whose publisher will not come back. Their events are not lost: the next claim
+// frees them.
 func (d Database) leases(ctx context.Context) ([]Finding, error) {
 	var expired, far int64
 	err := d.Pool.QueryRow(ctx, `

@@ -13,7 +13,8 @@ import (
 const orderedEvents = `
 SELECT EXISTS (SELECT FROM outbox_events WHERE ordering_key IS NOT NULL AND published_at IS NULL AND passed_at IS NULL)`
 
-// broker looks at topics and subscriptions, and, where events have an ordering key, whether these can keep its order.
+// broker looks at topics and subscriptions, and, where events have an ordering key, whether these
+// can keep its order.
 func (p Params) broker(ctx context.Context, ordered func(context.Context) (bool, error)) ([]Finding, error) {
 	if p.Broker == nil {
 		return []Finding{{

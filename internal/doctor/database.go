@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 )
 
@@ -33,7 +32,8 @@ type Database struct {
 // DefaultLockWait is longer than statements on the outbox hold a lock.
 const DefaultLockWait = time.Second
 
-// DefaultXminHeldFor is longer than honest transactions and shorter than the trouble they would cause.
+// DefaultXminHeldFor is longer than honest transactions and shorter than the trouble they would
+// cause.
 const DefaultXminHeldFor = 5 * time.Minute
 
 const area = "database"
@@ -76,8 +76,8 @@ func (d Database) version(ctx context.Context) ([]Finding, error) {
 	return judgeVersion(number, name), nil
 }
 
-// order looks at how seq is drawn, which is the order of an ordering key. A session that draws numbers in advance uses them
-// later, behind larger ones of others.
+// order looks at how seq is drawn, which is the order of an ordering key. A session that draws
+// numbers in advance uses them later, behind larger ones of others.
 func (d Database) order(ctx context.Context) ([]Finding, error) {
 	var cached int64
 	err := d.Pool.QueryRow(ctx, `
@@ -139,7 +139,8 @@ func (d Database) clock(ctx context.Context) ([]Finding, error) {
 	return ok("this machine and the server are %s apart", apart), nil
 }
 
-// pooler finds out whether each statement may get another backend, which is what a transaction-mode pooler does.
+// pooler finds out whether each statement may get another backend, which is what a transaction-mode
+// pooler does.
 func (d Database) pooler(ctx context.Context) ([]Finding, error) {
 	conn, err := d.Pool.Pool.Acquire(ctx)
 	if err != nil {
@@ -170,8 +171,9 @@ func (d Database) pooler(ctx context.Context) ([]Finding, error) {
 	}
 }
 
-// rights looks who may create in the schema: any session that has it on its search_path, an operator's or a
-// superuser's, runs the functions and operators they put there in the place of PostgreSQL's own.
+// rights looks who may create in the schema: any session that has it on its search_path, an
+// operator's or a superuser's, runs the functions and operators they put there in the place of
+// PostgreSQL's own.
 func (d Database) rights(ctx context.Context) ([]Finding, error) {
 	schema, creators, err := migrate.Creators(ctx, d.Pool)
 	if err != nil {
@@ -186,16 +188,12 @@ func (d Database) rights(ctx context.Context) ([]Finding, error) {
 }
 
 func (d Database) enums(ctx context.Context) ([]Finding, error) {
-	rows, err := d.Pool.Query(ctx, `
+	there, err := outbox.Column[string](ctx, d.Pool, "read the event types", `
 SELECT e.enumlabel
   FROM pg_attribute AS a
   JOIN pg_enum AS e ON e.enumtypid = a.atttypid
  WHERE a.attrelid = to_regclass('outbox_events') AND a.attname = 'event_type'
  ORDER BY e.enumsortorder`)
-	if err != nil {
-		return nil, err
-	}
-	there, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil || len(there) == 0 { // text takes any type
 		return nil, err
 	}

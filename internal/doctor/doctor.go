@@ -1,6 +1,8 @@
-// Package doctor examines an outbox and what it depends on, and names a remedy for everything it finds wrong.
+// Package doctor examines an outbox and what it depends on, and names a remedy for everything it
+// finds wrong.
 //
-// A check never changes anything and never stops the others: one that cannot be made is a finding too.
+// A check never changes anything and never stops the others: one that cannot be made is a finding
+// too.
 package doctor
 
 import (
@@ -37,7 +39,8 @@ type Finding struct {
 	cause string // findings of the same cause are one
 }
 
-// A Check looks at one thing and returns what it found; no findings means that the thing does not exist here.
+// A Check looks at one thing and returns what it found; no findings means that the thing does not
+// exist here.
 type Check struct {
 	Area string
 	Name string
@@ -81,7 +84,8 @@ func (c Check) examine(ctx context.Context) []Finding {
 	return found
 }
 
-// failed is the finding of a check that could not be made. What the error advises is nearer to it than what the check does.
+// failed is the finding of a check that could not be made. What the error advises is nearer to it
+// than what the check does.
 func (c Check) failed(err error) Finding {
 	f := Finding{Level: Fail, Message: fmt.Sprintf("check failed: %v", err), Remedy: cmp.Or(fault.HintOf(err), c.Remedy)}
 	f.cause = f.Message + "\n" + f.Remedy // servers that are away may say the same

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// roles looks for roles of ours with rights in another database too, as a restored dump or a copied database leaves them.
+// roles looks for roles of ours with rights in another database too, as a restored dump or a copied
+// database leaves them.
 func (d Database) roles(ctx context.Context) ([]Finding, error) {
-	rows, err := d.Pool.Query(ctx, `
+	const elsewhere = `
 SELECT DISTINCT r.rolname::text, there.datname::text
   FROM pg_roles AS r
   JOIN pg_shdepend AS s ON s.refclassid = 'pg_authid'::regclass AND s.refobjid = r.oid
@@ -21,16 +21,14 @@ SELECT DISTINCT r.rolname::text, there.datname::text
    AND EXISTS (SELECT FROM pg_shdepend AS h JOIN pg_database AS here ON here.oid = h.dbid
                 WHERE here.datname = current_database() AND h.refclassid = s.refclassid AND h.refobjid = r.oid
                   AND h.classid = 'pg_class'::regclass AND h.objid = to_regclass('outbox_events'))
- ORDER BY 1, 2`, migrate.Roles())
-	if err != nil {
-		return nil, err
-	}
+ ORDER BY 1, 2`
 	var roles, databases []string
 	var role, database string
-	if _, err := pgx.ForEachRow(rows, []any{&role, &database}, func() error {
+	into := []any{&role, &database}
+	err := outbox.Each(ctx, d.Pool, "read the roles", elsewhere, []any{migrate.Roles()}, into, func() {
 		roles, databases = append(roles, role), append(databases, database)
-		return nil
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	if len(roles) == 0 {
@@ -42,8 +40,8 @@ SELECT DISTINCT r.rolname::text, there.datname::text
 		"%s have rights in %s too: a member has them in both", strings.Join(roles, ", "), strings.Join(databases[:min(3, len(databases))], ", ")), nil
 }
 
-// granted looks whether the roles that the server has may read events here: migrate grants nothing to those of another
-// database. Roles of one's own in their place are as good.
+// granted looks whether the roles that the server has may read events here: migrate grants nothing
+// to those of another database. Roles of one's own in their place are as good.
 func (d Database) granted(ctx context.Context) ([]Finding, error) {
 	var without, others []string
 	err := d.Pool.QueryRow(ctx, `

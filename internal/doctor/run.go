@@ -17,8 +17,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// Params are what Run examines. The servers come as functions that reach them: one that cannot be reached is a
-// finding, and does not keep Run from examining the others.
+// Params are what Run examines. The servers come as functions that reach them: one that cannot be
+// reached is a finding, and does not keep Run from examining the others.
 type Params struct {
 	Registry *registry.Registry
 	// Now is this machine's clock, to be compared with the database's.
@@ -34,9 +34,11 @@ type Params struct {
 
 	// Kind is that of the broker.
 	Kind broker.Kind
-	// Broker is the broker, with the topics and subscriptions that it should have; nil when it is not configured.
+	// Broker is the broker, with the topics and subscriptions that it should have; nil when it is not
+	// configured.
 	Broker func(ctx context.Context) (broker.Broker, []broker.PlannedTopic, error)
-	// Emulator is the address events go to instead of the real broker, and EmulatorOrigin where it was set; empty: none.
+	// Emulator is the address events go to instead of the real broker, and EmulatorOrigin where it was
+	// set; empty: none.
 	Emulator, EmulatorOrigin string
 
 	Redis func(ctx context.Context) (consume.ServerReport, error)
@@ -133,8 +135,9 @@ func schemaCheck(pool *pgread.DB) Check {
 	}}
 }
 
-// otherIDs counts, among the newest events, those whose envelope has an id of its own. No index has every event in the order
-// of seq, so the newest are taken from the end of outbox_events_seq_claim_idx and of outbox_events_published_at_idx.
+// otherIDs counts, among the newest events, those whose envelope has an id of its own. No index has
+// every event in the order of seq, so the newest are taken from the end of
+// outbox_events_seq_claim_idx and of outbox_events_published_at_idx.
 const otherIDs = `
 SELECT count(*)
   FROM (SELECT id, payload_json
@@ -200,7 +203,8 @@ func (p Params) publisherCheck(pool *pgread.DB) Check {
 	}}
 }
 
-// topicFindings are the topics that cannot be published to, each with the publishers that found out and the longest outage.
+// topicFindings are the topics that cannot be published to, each with the publishers that found out
+// and the longest outage.
 func topicFindings(report *stats.Report) (found []Finding) {
 	var topics [][]stats.TopicState
 	for _, t := range report.Topics {

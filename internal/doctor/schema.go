@@ -11,10 +11,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/migrations"
 )
 
-// expectedSchema is what a freshly migrated database has, one object a line, as readSchema finds it. A test keeps it so.
+// expectedSchema is what a freshly migrated database has, one object a line, as readSchema finds
+// it. A test keeps it so.
 //
 //go:embed schema.txt
 var expectedSchema string
@@ -39,8 +41,9 @@ func (o object) label() string {
 	return o.Name
 }
 
-// The types of three columns differ between installations: those of outbox_events may be one of several, and the other
-// tables must have the same. variable is what they are called while they are so.
+// The types of three columns differ between installations: those of outbox_events may be one of
+// several, and the other tables must have the same. variable is what they are called while they are
+// so.
 const variable = `
 CASE WHEN a.attname NOT IN ('event_type', 'aggregate_type', 'aggregate_id') OR t.relname NOT IN ('outbox_events', 'outbox_dlq', 'outbox_event_status')
      THEN NULL
@@ -52,9 +55,10 @@ CASE WHEN a.attname NOT IN ('event_type', 'aggregate_type', 'aggregate_id') OR t
      WHEN format_type(a.atttypid, NULL) IN ('text', 'character varying') OR a.atttypid = to_regtype(a.attname || '_enum') THEN 'enum or text'
 END`
 
-// Only what every supported version of PostgreSQL prints in the same way is compared: a view by its columns, a
-// constraint by its name, a function by its settings and its text without the schema's name. An adopted table may call
-// its primary key as it likes. The trigger that wakes publishers may be switched off (docs/publishing.md).
+// Only what every supported version of PostgreSQL prints in the same way is compared: a view by its
+// columns, a constraint by its name, a function by its settings and its text without the schema's
+// name. An adopted table may call its primary key as it likes. The trigger that wakes publishers
+// may be switched off (docs/publishing.md).
 const readSchema = `
 WITH home AS (
     SELECT n.oid AS id, regexp_replace(quote_ident(n.nspname), '(\W)', '\\\1', 'g') AS name
@@ -94,7 +98,8 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// drift compares the schema with the expected one, indexes or all else. What is there beside it does not matter.
+// drift compares the schema with the expected one, indexes or all else. What is there beside it
+// does not matter.
 func drift(ctx context.Context, db querier, want func(object) bool) ([]Finding, int, error) {
 	rows, err := db.Query(ctx, readSchema)
 	if err != nil {
@@ -130,7 +135,8 @@ func drift(ctx context.Context, db querier, want func(object) bool) ([]Finding, 
 	return found, compared, lines.Err()
 }
 
-// Drift returns what of the schema, indexes aside, is missing or not as the migrations of this binary made it.
+// Drift returns what of the schema, indexes aside, is missing or not as the migrations of this
+// binary made it.
 func Drift(ctx context.Context, db querier) ([]Finding, error) {
 	found, _, err := drift(ctx, db, func(o object) bool { return o.Kind != "index" })
 	return found, err
@@ -153,7 +159,8 @@ func (o object) difference(actual object) string {
 	return fmt.Sprintf("is %s, expected is %s", actual.State, o.State)
 }
 
-// remedy names the statement to run; migrate does not repeat a step it has taken. actual is empty when the object is missing.
+// remedy names the statement to run; migrate does not repeat a step it has taken. actual is empty
+// when the object is missing.
 func (o object) remedy(actual object) string {
 	missing := actual.Kind == ""
 	switch {
@@ -201,8 +208,8 @@ func (o object) source() string {
 	return ""
 }
 
-// selectForeign lists what is not outboxctl's and can keep an event out of the table: outbox_emit then fails with OX008,
-// a plain INSERT in its own way.
+// selectForeign lists what is not outboxctl's and can keep an event out of the table: outbox_emit
+// then fails with OX008, a plain INSERT in its own way.
 const selectForeign = `
 SELECT 'unique index ' || c.relname
   FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
@@ -215,11 +222,7 @@ SELECT 'trigger ' || g.tgname
  ORDER BY 1`
 
 func (d Database) foreign(ctx context.Context) ([]Finding, error) {
-	rows, err := d.Pool.Query(ctx, selectForeign)
-	if err != nil {
-		return nil, err
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	names, err := outbox.Column[string](ctx, d.Pool, "look for what is not outboxctl's", selectForeign)
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/pgread"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -15,8 +16,9 @@ import (
 // fewLeft is the share of connections in use beyond which the next deployment may get none.
 const fewLeft = 0.9
 
-// Sessions that have waited for a lock longer than an honest statement holds one, with a lock on one of our tables or
-// wanting one, and who is in their way. waitstart is null for the instant in which a wait begins.
+// Sessions that have waited for a lock longer than an honest statement holds one, with a lock on
+// one of our tables or wanting one, and who is in their way. waitstart is null for the instant in
+// which a wait begins.
 const waitsSQL = `
 SELECT w.pid, clock_timestamp() - min(w.waitstart) AS waited, coalesce(min(w.relation::regclass::text), 'a row'), pg_blocking_pids(w.pid)
   FROM pg_locks AS w
@@ -38,20 +40,17 @@ func (d Database) locks(ctx context.Context) ([]Finding, error) {
 		found[0].cause = causeOf(blockers)
 		return found, nil
 	}
-	rows, err := d.Pool.Query(ctx, waitsSQL, d.LockWait)
-	if err != nil {
-		return nil, err
-	}
 	var waiting, pid int
 	var waited, longest time.Duration
 	var first, relation, table string
 	var by, causes []int32
-	if _, err := pgx.ForEachRow(rows, []any{&pid, &waited, &relation, &by}, func() error {
+	into := []any{&pid, &waited, &relation, &by}
+	err = outbox.Each(ctx, d.Pool, "read who waits", waitsSQL, []any{d.LockWait}, into, func() {
 		if waiting++; waiting == 1 {
 			longest, table, causes, first = waited, relation, by, fmt.Sprint(pid)
 		}
-		return nil
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	if waiting == 0 {
@@ -65,8 +64,9 @@ func numbers(pids []int32) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ","), "[]")
 }
 
-// The tightest of three limits of connections: the server's, the database's and this user's. Superusers have some of the
-// server's for themselves. Everybody sees the pid, user and database of every session.
+// The tightest of three limits of connections: the server's, the database's and this user's.
+// Superusers have some of the server's for themselves. Everybody sees the pid, user and database of
+// every session.
 const connectionsSQL = `
 WITH sessions AS (
     SELECT datname, usename, coalesce(nullif(application_name, ''), 'no name') AS application

@@ -49,7 +49,8 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.err }
 
-// Env is all that is known of the event, as environment variables: every attribute is in OUTBOX_ATTRIBUTES, as JSON.
+// Env is all that is known of the event, as environment variables: every attribute is in
+// OUTBOX_ATTRIBUTES, as JSON.
 func (e Event) Env() []string {
 	attributes, _ := json.Marshal(e.Attributes) // texts always can be
 	env := []string{

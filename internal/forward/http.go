@@ -161,7 +161,8 @@ func (e Event) CloudEvent() map[string]string {
 		"ce-namespace": e.Namespace, "ce-tenantid": e.TenantID, "ce-dedupekey": e.DedupeKey,
 	}
 	for name, value := range e.Attributes {
-		// Of ours the source alone is the publisher's to choose; a header of the event may have the name of any other.
+		// Of ours the source alone is the publisher's to choose; a header of the event may have the name
+		// of any other.
 		if _, ours := headers[strings.ToLower(name)]; strings.HasPrefix(name, "ce-") && (!ours || name == "ce-source") {
 			headers[name] = value
 		}
@@ -175,8 +176,8 @@ func (e Event) CloudEvent() map[string]string {
 	return headers
 }
 
-// Headers is all that is known of the event: those of CloudEvent, every attribute behind outbox-, the trace as the event has
-// it, the ordering key and the attempt.
+// Headers is all that is known of the event: those of CloudEvent, every attribute behind outbox-,
+// the trace as the event has it, the ordering key and the attempt.
 func (e Event) Headers() map[string]string {
 	headers := e.CloudEvent()
 	for name, value := range e.Attributes {
@@ -193,7 +194,8 @@ func (e Event) Headers() map[string]string {
 }
 
 // attributeHeader is the name of an attribute's header. Servers drop names with an underscore:
-// those of our own attributes have a hyphen instead, and those of others are encoded, as is a name that would be ours.
+// those of our own attributes have a hyphen instead, and those of others are encoded, as is a name
+// that would be ours.
 func attributeHeader(name string) string {
 	if wire.IsStandardAttribute(name) {
 		return "outbox-" + strings.ReplaceAll(name, "_", "-")

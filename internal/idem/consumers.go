@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -144,11 +143,7 @@ func (o *Outbox) knownConsumers(ctx context.Context) ([]string, error) {
 
 // InboxConsumers returns the names of the consumers that wrote an inbox row.
 func (o *Outbox) InboxConsumers(ctx context.Context) ([]string, error) {
-	rows, err := o.DB.Query(ctx, selectInboxConsumers)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return outbox.Column[string](ctx, o.DB, "read the inbox", selectInboxConsumers)
 }
 
 // selectInbox reads what the database knows about an event, by primary key.
@@ -161,17 +156,11 @@ func (o *Outbox) inboxTimes(ctx context.Context, eventID string,
 	if o.DB == nil {
 		return found, nil
 	}
-	rows, err := o.DB.Query(ctx, selectInbox, eventID, names)
-	if err != nil {
-		return nil, err
-	}
 	var name string
 	var at time.Time
-	_, err = pgx.ForEachRow(rows, []any{&name, &at}, func() error {
+	return found, outbox.Each(ctx, o.DB, "read the inbox", selectInbox, []any{eventID, names}, []any{&name, &at}, func() {
 		found[name] = at.UTC()
-		return nil
 	})
-	return found, err
 }
 
 // redisError returns err as a precondition, with where to look.

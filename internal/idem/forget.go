@@ -2,7 +2,6 @@ package idem
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -56,11 +55,12 @@ type ForgetResult struct {
 // hasFailed asks whether a failure of the event is recorded, which is forgotten, too.
 const hasFailed = `SELECT EXISTS (SELECT FROM outbox_consumer_failures WHERE consumer = $1 AND event_id = $2::uuid)`
 
-// Forget makes a consumer process an event again when it is delivered the next time. It refuses what would have no effect
-// or would be dangerous, in a dry run too.
+// Forget makes a consumer process an event again when it is delivered the next time. It refuses
+// what would have no effect or would be dangerous, in a dry run too.
 //
-// The audit row is committed before the key is deleted: a crash in between leaves a recorded intention that can be
-// repeated, never a deletion without a record. A deletion that did not happen gets an audit row of its own.
+// The audit row is committed before the key is deleted: a crash in between leaves a recorded
+// intention that can be repeated, never a deletion without a record. A deletion that did not happen
+// gets an audit row of its own.
 func (o *Outbox) Forget(ctx context.Context, p ForgetParams) (ForgetResult, error) {
 	if err := p.Check(); err != nil {
 		return ForgetResult{}, err
@@ -86,8 +86,8 @@ func (o *Outbox) Forget(ctx context.Context, p ForgetParams) (ForgetResult, erro
 	}
 	result := ForgetResult{EventID: id, Consumer: p.Consumer, State: string(entry.State), DryRun: p.DryRun}
 	_, result.InInbox = inbox[p.Consumer]
-	var failed bool
-	if err := o.DB.QueryRow(ctx, hasFailed, p.Consumer, id).Scan(&failed); err != nil {
+	failed, err := outbox.One[bool](ctx, o.DB, "look for a failure", hasFailed, p.Consumer, id)
+	if err != nil {
 		return ForgetResult{}, err
 	}
 	if err := p.refuse(entry, result.InInbox, failed); err != nil || p.DryRun {
@@ -97,7 +97,8 @@ func (o *Outbox) Forget(ctx context.Context, p ForgetParams) (ForgetResult, erro
 	return result, err
 }
 
-// Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
+// Check reports what is wrong with the params, before anything is opened, and makes the id
+// canonical.
 func (p *ForgetParams) Check() (err error) {
 	if p.ID, err = outbox.ParseID(p.ID); err != nil {
 		return err
@@ -144,15 +145,12 @@ const (
 // forgetTimeout bounds the correction of the audit trail.
 const forgetTimeout = 5 * time.Second
 
-// forget records the intention and deletes the key that entry was read from, unless it has changed since.
+// forget records the intention and deletes the key that entry was read from, unless it has changed
+// since.
 func (o *Outbox) forget(ctx context.Context, p ForgetParams, entry Entry, result *ForgetResult) error {
 	about := map[string]any{"state": entry.State, "owner": entry.Owner, "forced": p.Force}
 	maps.Copy(about, p.Detail)
-	detail, err := json.Marshal(about)
-	if err != nil {
-		return err
-	}
-	err = o.DB.QueryRow(ctx, callForget, p.Consumer, entry.EventID.String(), p.Inbox, p.Actor, p.Note, string(detail)).
+	err := o.DB.QueryRow(ctx, callForget, p.Consumer, entry.EventID.String(), p.Inbox, p.Actor, p.Note, outbox.JSON{Of: about}).
 		Scan(&result.AuditID, &result.InboxRemoved)
 	if err != nil {
 		return fmt.Errorf("write the audit row: %w", err)

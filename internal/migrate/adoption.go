@@ -98,11 +98,8 @@ func (a *Adoption) look(ctx context.Context, tx pgx.Tx, opts Options) error {
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, query+ownerDiffers+enumDiffers, enums, labels)
+		a.Blocked, err = collect(ctx, tx, pgx.RowToStructByPos[Difference], query+ownerDiffers+enumDiffers, enums, labels)
 		if err != nil {
-			return err
-		}
-		if a.Blocked, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Difference]); err != nil {
 			return err
 		}
 		if err := tx.QueryRow(ctx, harmless).Scan(&a.Harmless); err != nil {
@@ -124,11 +121,7 @@ func (a *Adoption) look(ctx context.Context, tx pgx.Tx, opts Options) error {
 	if err := tx.QueryRow(ctx, `SELECT count(*) FROM outbox_events WHERE published_at IS NULL`).Scan(&a.Waiting); err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, sessions)
-	if err != nil {
-		return err
-	}
-	a.Sessions, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Session])
+	a.Sessions, err = collect(ctx, tx, pgx.RowToStructByPos[Session], sessions)
 	return err
 }
 

@@ -127,3 +127,23 @@ func TestEmitManyTakesPlainObjects(t *testing.T) {
 	got = emitMany(t, pool, `[{"event_type": "ad_paused", "aggregate_id": "`+aggregate+`", "data": [1]}]`)
 	require.Equal(t, `[1]`, queryOne[string](t, pool, `SELECT payload_json::text FROM outbox_events WHERE id = $1::text::uuid`, got[0].ID))
 }
+
+// The ids of a call count on from its moment, so that they sort as the events do.
+func TestEmitManyMakesIDsInOrder(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	events := queryOne[string](t, pool, `SELECT jsonb_agg(jsonb_build_object('event_type', 'order_created', 'aggregate_id', gen_random_uuid(), 'data', n))::text
+		FROM generate_series(1, 5000) AS n`)
+	var last string
+	for _, call := range []string{"first", "second"} {
+		for _, e := range emitMany(t, pool, events) {
+			id, err := uuid.Parse(e.ID)
+			require.NoError(t, err)
+			require.Equal(t, uuid.Version(7), id.Version(), e.ID)
+			require.Equal(t, uuid.RFC4122, id.Variant(), e.ID)
+			require.Greater(t, e.ID, last, call)
+			last = e.ID
+		}
+	}
+	require.True(t, queryOne[bool](t, pool, `SELECT array_agg(id ORDER BY id) = array_agg(id ORDER BY seq) FROM outbox_events`))
+}

@@ -38,15 +38,11 @@ func Losses(ctx context.Context, pool *pgxpool.Pool, plan []Planned) (losses []L
 		return strings.Contains(statements, statement+";") || strings.Contains(statements, statement+",")
 	}
 	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, presentTables)
-		if err != nil {
-			return err
-		}
 		type table struct {
 			Name    string
 			Columns []string
 		}
-		tables, err := pgx.CollectRows(rows, pgx.RowToStructByPos[table])
+		tables, err := collect(ctx, tx, pgx.RowToStructByPos[table], presentTables)
 		for _, t := range tables {
 			if !drops("TABLE", t.Name) {
 				for _, column := range t.Columns {

@@ -246,7 +246,7 @@ func TestNewerDatabaseIsRefused(t *testing.T) {
 	require.Empty(t, differ(before, catalogue(t, pool)))
 	list, err := migrate.Status(t.Context(), pool, migrate.Options{})
 	require.NoError(t, err, "looking is always possible")
-	require.True(t, list[len(list)-1].Unknown)
+	require.Equal(t, migrate.StepUnknown, list[len(list)-1].State)
 }
 
 func TestUnknownVersionIsRefused(t *testing.T) {

@@ -151,9 +151,13 @@ func inCatalogue(ctx context.Context, db querier, ask func(tx pgx.Tx, schema str
 }
 
 func list(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]string, error) {
+	return collect(ctx, tx, pgx.RowTo[string], sql, args...)
+}
+
+func collect[T any](ctx context.Context, tx pgx.Tx, to pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return pgx.CollectRows(rows, to)
 }

@@ -12,10 +12,17 @@ import (
 // StepStatus is a migration and whether the database has it.
 type StepStatus struct {
 	Step
-	Applied   bool
-	AppliedAt time.Time // zero unless Applied
-	Unknown   bool      // recorded in the database, but not part of this binary
+	State     string     `json:"state"`
+	AppliedAt *time.Time `json:"appliedAt"`
 }
+
+// The states of a migration. What is unknown is recorded in the database, but not part of this
+// binary.
+const (
+	StepApplied = "applied"
+	StepPending = "pending"
+	StepUnknown = "unknown"
+)
 
 // Versions compares a database with this binary.
 type Versions struct {
@@ -80,14 +87,13 @@ func Plan(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) ([]P
 func versions(list []StepStatus) Versions {
 	var v Versions
 	for _, s := range list {
-		if s.Applied {
+		if s.State == StepPending {
+			v.Pending++
+		} else {
 			v.Database = max(v.Database, s.Version)
 		}
-		if !s.Unknown {
+		if s.State != StepUnknown {
 			v.Binary = max(v.Binary, s.Version)
-			if !s.Applied {
-				v.Pending++
-			}
 		}
 	}
 	return v

@@ -14,8 +14,8 @@ import (
 
 // Step is one migration file.
 type Step struct {
-	Version int64
-	Name    string // file name
+	Version int64  `json:"version"`
+	Name    string `json:"name"` // of its file
 }
 
 func (s Step) String() string { return s.Name }
@@ -65,14 +65,18 @@ func merge(known []Step, applied map[int64]time.Time) []StepStatus {
 	list := make([]StepStatus, 0, len(known))
 	seen := map[int64]bool{}
 	for _, s := range known {
-		at, ok := applied[s.Version]
-		list = append(list, StepStatus{Step: s, Applied: ok, AppliedAt: at})
+		status := StepStatus{Step: s, State: StepPending}
+		if at, ok := applied[s.Version]; ok {
+			at = at.UTC()
+			status.State, status.AppliedAt = StepApplied, &at
+		}
+		list = append(list, status)
 		seen[s.Version] = true
 	}
 	for version, at := range applied {
 		if !seen[version] {
-			list = append(list, StepStatus{Step: Step{Version: version, Name: "unknown"}, Applied: true,
-				AppliedAt: at, Unknown: true})
+			at = at.UTC()
+			list = append(list, StepStatus{Step{Version: version, Name: "unknown"}, StepUnknown, &at})
 		}
 	}
 	slices.SortFunc(list, func(a, b StepStatus) int { return int(a.Version - b.Version) })
@@ -85,7 +89,7 @@ func choose(list []StepStatus, opts Options, down bool) ([]Step, error) {
 	v := versions(list)
 	var unknown []int64
 	for _, s := range list {
-		if s.Unknown {
+		if s.State == StepUnknown {
 			unknown = append(unknown, s.Version)
 		}
 	}
@@ -100,9 +104,9 @@ func choose(list []StepStatus, opts Options, down bool) ([]Step, error) {
 	var todo []Step
 	for _, s := range list {
 		switch {
-		case !down && !s.Applied && (opts.To == 0 || s.Version <= opts.To):
+		case !down && s.State == StepPending && (opts.To == 0 || s.Version <= opts.To):
 			todo = append(todo, s.Step)
-		case down && s.Applied && (opts.To <= 0 || s.Version > opts.To):
+		case down && s.State != StepPending && (opts.To <= 0 || s.Version > opts.To):
 			todo = append(todo, s.Step)
 		}
 	}

@@ -1,8 +1,8 @@
 // Package outbox is the events: their rows and the statements that read them, and what an operator
 // does with them: list, tail, emit, pause, hold a topic. It also has what dead letters share with
-// them: ids and their beginnings, filters, the scan that walks an index, why an event can die and how
-// deaths of the same cause are recognised. Package emit writes the row in its caller's transaction,
-// internal/dispatch publishes it, internal/dlq keeps its dead letters.
+// them: ids and their beginnings, filters, the scan that walks an index, why an event can die and
+// how deaths of the same cause are recognised. Package emit writes the row in its caller's
+// transaction, internal/dispatch publishes it, internal/dlq keeps its dead letters.
 //
 // What they guarantee together:
 //

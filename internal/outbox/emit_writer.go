@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/fault"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // emitWriter writes events in transactions and reports them once they are committed.
@@ -144,10 +145,7 @@ func (w *emitWriter) outcome(ctx context.Context, cause error) error {
 		case ctx.Err() != nil, err == nil && status == "unknown":
 			return &unknownOutcomeError{lines, cause}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
+		_ = wait.For(ctx, 200*time.Millisecond) // it is asked once more at the end
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// Field is one filter of a query, under the name that it has as a flag, in an address and in the API.
+// Field is one filter of a query, under the name that it has as a flag, in an address and in the
+// API.
 type Field struct {
 	Name string
 	// Help says which rows it chooses; %s is what happened to them at the times of the query.
@@ -18,7 +19,8 @@ type Field struct {
 	Choices []string
 }
 
-// Fields are the filters of dead letters where the query has a state, and otherwise those of events.
+// Fields are the filters of dead letters where the query has a state, and otherwise those of
+// events.
 func (q *Query) Fields() []Field {
 	kind := Field{Name: "type", Help: "filter by event `type`", At: &q.Types}
 	both := []Field{
@@ -53,8 +55,8 @@ func (q *Query) FieldNames() (names []string) {
 	return names
 }
 
-// Read reads the filters that an address or a document gives. Of one that takes a single value the last counts; what is blank is
-// not given.
+// Read reads the filters that an address or a document gives. Of one that takes a single value the
+// last counts; what is blank is not given.
 func (q *Query) Read(given map[string][]string) error {
 	for _, f := range q.Fields() {
 		values := slices.DeleteFunc(slices.Clone(given[f.Name]), func(s string) bool { return strings.TrimSpace(s) == "" })

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Filter selects events or dead letters. Zero fields select everything; several values of one field are alternatives,
-// several fields must all hold.
+// Filter selects events or dead letters. Zero fields select everything; several values of one field
+// are alternatives, several fields must all hold.
 type Filter struct {
 	Types         []string  `json:"types,omitempty"`
 	Topics        []string  `json:"topics,omitempty"`
@@ -31,8 +31,8 @@ type Filter struct {
 	Blocking     bool     `json:"blocking,omitempty"`
 }
 
-// Narrows reports whether the filter leaves anything out besides a status or state: an operator who gave no filter has not
-// said what to change.
+// Narrows reports whether the filter leaves anything out besides a status or state: an operator who
+// gave no filter has not said what to change.
 func (f Filter) Narrows() bool {
 	given := func(c Condition) bool { return len(c.Values) > 0 }
 	return slices.ContainsFunc(f.Conditions(), given) || f.Blocking || f.ErrorLike != "" || !f.Since.IsZero() || !f.Until.IsZero()
@@ -45,7 +45,8 @@ type Condition struct {
 	Values []string
 }
 
-// Conditions lists the fields in the order in which their indexes are preferred: those that leave the fewest rows first.
+// Conditions lists the fields in the order in which their indexes are preferred: those that leave
+// the fewest rows first.
 func (f Filter) Conditions() []Condition {
 	var aggregateType []string
 	if f.AggregateType != "" {
@@ -71,8 +72,8 @@ func (c Condition) SQL(w *Walk) string {
 	return c.Column + " = ANY (" + c.Cast.List(w.Bind(c.Values)) + ")"
 }
 
-// Cast is how a parameter becomes what a column is compared with: the name of a type, or of a function of the schema that
-// returns the column's own type, which differs between installations.
+// Cast is how a parameter becomes what a column is compared with: the name of a type, or of a
+// function of the schema that returns the column's own type, which differs between installations.
 type Cast string
 
 // The casts of those columns.
@@ -95,12 +96,12 @@ func (c Cast) of(param, list string) string {
 	return param + "::" + string(c) + list
 }
 
-// openOrPast is true of every event. It says so in the words of the two indexes on aggregates, of which each has the one
-// or the other, so that both are used.
+// openOrPast is true of every event. It says so in the words of the two indexes on aggregates, of
+// which each has the one or the other, so that both are used.
 const openOrPast = `(published_at IS NULL OR published_at IS NOT NULL)`
 
-// aggregateTypes are the types that events have, each found by a step in the two indexes on aggregates. No catalogue could
-// list them: a plain INSERT may have written any text.
+// aggregateTypes are the types that events have, each found by a step in the two indexes on
+// aggregates. No catalogue could list them: a plain INSERT may have written any text.
 const aggregateTypes = `ARRAY(
 WITH RECURSIVE kinds(kind) AS (
     SELECT least((SELECT aggregate_type FROM outbox_events WHERE published_at IS NULL ORDER BY aggregate_type LIMIT 1),
@@ -113,14 +114,16 @@ WITH RECURSIVE kinds(kind) AS (
       FROM kinds AS k WHERE k.kind IS NOT NULL
 ) SELECT kind FROM kinds WHERE kind IS NOT NULL)`
 
-// A word is an aggregate's type where some event or dead letter has it, and else an id where ids can be any text.
+// A word is an aggregate's type where some event or dead letter has it, and else an id where ids
+// can be any text.
 const aggregateIsID = `
 SELECT $1 <> ALL (` + aggregateTypes + `::text[]) AND NOT EXISTS (SELECT FROM outbox_dlq_counts WHERE aggregate_type::text = $1)
    AND a.atttypid IN ('text'::regtype, 'varchar'::regtype)
   FROM pg_attribute AS a WHERE a.attrelid = 'outbox_events'::regclass AND a.attname = 'aggregate_id'`
 
-// walk is the index that a scan follows: published events by the time of publication, dead ones by the time of death,
-// waiting ones by their turn, and all together by id, which is the time of their making.
+// walk is the index that a scan follows: published events by the time of publication, dead ones by
+// the time of death, waiting ones by their turn, and all together by id, which is the time of their
+// making.
 func (f Filter) walk() (Walk, error) {
 	w := Walk{Table: "outbox_events", Columns: "id AS event_id, published_at AS at", Cast: "timestamptz"}
 	var leased string
@@ -143,8 +146,8 @@ func (f Filter) walk() (Walk, error) {
 		return w, fmt.Errorf("unknown status %q", f.Status)
 	}
 	if len(f.AggregateIDs) > 0 {
-		// Of the indexes on aggregates a part holds the rows of the status, and others. Not by seq: all that was published
-		// before the table became an outbox has seq 0.
+		// Of the indexes on aggregates a part holds the rows of the status, and others. Not by seq: all
+		// that was published before the table became an outbox has seq 0.
 		w.Key, w.Cast = "created_at", "timestamptz"
 		switch f.Status {
 		case "":
@@ -161,8 +164,8 @@ func (f Filter) walk() (Walk, error) {
 	return w, nil
 }
 
-// byChange walks all events by their last change. No index has created_at, which would cost every event: the waiting ones
-// are sorted for each window.
+// byChange walks all events by their last change. No index has created_at, which would cost every
+// event: the waiting ones are sorted for each window.
 func (w *Walk) byChange() {
 	w.Key, w.Cast = "coalesce(published_at, dead_at, created_at)", "timestamptz"
 	w.Parts = [][2]string{
@@ -172,7 +175,8 @@ func (w *Walk) byChange() {
 	}
 }
 
-// compile turns the filter into conditions on events. Since and Until limit created_at or, with byPublication, published_at.
+// compile turns the filter into conditions on events. Since and Until limit created_at or, with
+// byPublication, published_at.
 func (f Filter) compile(byPublication bool) (Walk, error) {
 	w, err := f.walk()
 	if err != nil {

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -59,8 +58,8 @@ type HoldParams struct {
 // and the next HoldTopics takes them over.
 func (o *Outbox) HoldTopics(ctx context.Context,
 	p HoldParams) (release func(context.Context) error, err error) {
-	var installed bool
-	if err := o.DB.QueryRow(ctx, hasPauses).Scan(&installed); err != nil {
+	installed, err := One[bool](ctx, o.DB, "look for pauses", hasPauses)
+	if err != nil {
 		return nil, err
 	}
 	if !installed { // then no publisher runs
@@ -125,15 +124,11 @@ func (h *topicHold) wait(ctx context.Context) error {
 		held = append(held, Pause{Kind: PauseTopic, Value: topic}.Name())
 		types = types.Or(h.Registry.Names().OnTopic(topic))
 	}
-	want, err := json.Marshal(held)
-	if err != nil {
-		return err
-	}
 	began := time.Now()
 	for clean := 0; clean < holdLooks; {
 		var publishers int64
 		var claimed bool
-		if err := h.DB.QueryRow(ctx, selectSending(), AliveFor, string(want),
+		if err := h.DB.QueryRow(ctx, selectSending(), AliveFor, JSON{held},
 			types.Texts()).Scan(&publishers, &claimed); err != nil {
 			return err
 		}

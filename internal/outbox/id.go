@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
@@ -79,11 +77,7 @@ func (o *Outbox) EventID(ctx context.Context, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var event string
-	if err := o.DB.QueryRow(ctx, selectEventID, id).Scan(&event); err != nil {
-		return "", fmt.Errorf("look up event: %w", err)
-	}
-	return event, nil
+	return One[string](ctx, o.DB, "look up event", selectEventID, id)
 }
 
 // CompleteAll returns ids with the beginnings among them replaced, each once.
@@ -106,7 +100,7 @@ func (o *Outbox) CompleteAll(ctx context.Context, ids []string) ([]string, error
 // Both tables answer from their primary keys. A dead letter of an event that is found too is the
 // same to every command.
 const candidatesQuery = `
-SELECT text, what FROM (
+SELECT text AS id, what FROM (
     (SELECT id::text AS text, event_type::text || ', an event' AS what FROM outbox_events WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3)
     UNION ALL
     (SELECT id::text, event_type::text || ', a dead letter, ' || state FROM outbox_dlq WHERE id BETWEEN $1::text::uuid AND $2::text::uuid ORDER BY id LIMIT $3)
@@ -121,11 +115,7 @@ func (o *Outbox) CompleteID(ctx context.Context, short, query string, none error
 	if o.DB == nil {
 		return "", fault.Usagef("%q is the beginning of an id, which only the database can complete", short)
 	}
-	rows, err := o.DB.Query(ctx, query, first, last, NamedCandidates+1)
-	if err != nil {
-		return "", err
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ ID, What string }])
+	found, err := Rows[struct{ ID, What string }](ctx, o.DB, "look for the id", query, first, last, NamedCandidates+1)
 	switch {
 	case err != nil:
 		return "", err
@@ -157,19 +147,14 @@ SELECT g.id::text, n.id::text FROM unnest($1::text[]::uuid[]) AS g (id) CROSS JO
 
 // ShortIDs returns how many characters of each of these ids tell it from all others there are.
 func (o *Outbox) ShortIDs(ctx context.Context, ids []string) (length int, err error) {
-	rows, err := o.DB.Query(ctx, neighboursQuery, ids)
-	if err != nil {
-		return 0, err
-	}
 	var id, neighbour string
 	length = LeastShortID
-	_, err = pgx.ForEachRow(rows, []any{&id, &neighbour}, func() error {
+	err = Each(ctx, o.DB, "look for similar ids", neighboursQuery, []any{ids}, []any{&id, &neighbour}, func() {
 		same := 0
 		for same < len(id) && id[same] == neighbour[same] {
 			same++
 		}
 		length = max(length, same+1)
-		return nil
 	})
 	if length < IDLength && idShape[length-1] == '-' {
 		length++ // no id ends with a hyphen

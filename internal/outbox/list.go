@@ -21,11 +21,13 @@ type ListParams struct {
 	Page
 }
 
-// Check reports what is wrong with the params, before anything is opened, and makes the cursor canonical.
+// Check reports what is wrong with the params, before anything is opened, and makes the cursor
+// canonical.
 func (p *ListParams) Check() error { return p.CheckCursor() }
 
-// ListEvents passes the events of a filter to each, newest first. With a limit, events whose ids do not tell their time are
-// listed by their last change; without one by id, so that an event that changes meanwhile is passed once and not left out.
+// ListEvents passes the events of a filter to each, newest first. With a limit, events whose ids do
+// not tell their time are listed by their last change; without one by id, so that an event that
+// changes meanwhile is passed once and not left out.
 func (o *Outbox) ListEvents(ctx context.Context, p ListParams, each func(Event) error) (Paged, error) {
 	if err := o.AddTopics(&p.Filter); err != nil {
 		return Paged{}, err
@@ -87,8 +89,8 @@ func List[T any](ctx context.Context, o *Outbox, p ListParams, start func(Filter
 // keySearch is how many published events are looked at for one with an id of the broker's.
 const keySearch = 100_000
 
-// EventOfKey finds an event by its dedupe key, the newest if there are several, or among the newest published events by
-// the id that the broker gave it.
+// EventOfKey finds an event by its dedupe key, the newest if there are several, or among the newest
+// published events by the id that the broker gave it.
 func (o *Outbox) EventOfKey(ctx context.Context, key string) (id string, err error) {
 	err = pgx.ErrNoRows
 	if utf8.ValidString(key) && !strings.ContainsRune(key, 0) {
@@ -122,8 +124,8 @@ var idPrefix = regexp.MustCompile(`^[0-9a-f-]{0,36}$`)
 // IsIDPrefix reports whether text can be the beginning of an id.
 func IsIDPrefix(text string) bool { return idPrefix.MatchString(text) }
 
-// SuggestEvents lists the newest events in a status (empty: any) whose id begins with prefix. It looks at the newest
-// thousand only: a completion must not search.
+// SuggestEvents lists the newest events in a status (empty: any) whose id begins with prefix. It
+// looks at the newest thousand only: a completion must not search.
 func (o *Outbox) SuggestEvents(ctx context.Context, status, prefix string) ([]Suggestion, error) {
 	w, err := Filter{Status: status}.walk()
 	if err != nil || !IsIDPrefix(prefix) {

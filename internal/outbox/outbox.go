@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,8 +10,8 @@ import (
 	"github.com/outboxctl/outboxctl/emit"
 )
 
-// AliveFor is how old a publisher's last heartbeat may be before it counts as gone. A dead publisher's leases end in about
-// this time.
+// AliveFor is how old a publisher's last heartbeat may be before it counts as gone. A dead
+// publisher's leases end in about this time.
 const AliveFor = 30 * time.Second
 
 // Outbox is one installation, as an operator works with it.
@@ -47,19 +46,18 @@ type Catalogue interface {
 
 // Within is the installation as a transaction sees it.
 func (o Outbox) Within(tx pgx.Tx) *Outbox {
-	o.DB = within{tx}
+	o.DB = Inside{tx}
 	return &o
 }
 
-type within struct{ pgx.Tx }
+// Inside is a transaction as a database: what begins inside it is a part of it.
+type Inside struct{ pgx.Tx }
 
-// BeginTx begins a part of the transaction.
-func (w within) BeginTx(ctx context.Context, _ pgx.TxOptions) (pgx.Tx, error) { return w.Begin(ctx) }
+// BeginTx begins a part of the transaction, which has its snapshot already.
+func (t Inside) BeginTx(ctx context.Context, _ pgx.TxOptions) (pgx.Tx, error) { return t.Begin(ctx) }
 
-// Now is the database's clock. "Two hours ago" counts from it: the operator's machine may be minutes off.
-func (o *Outbox) Now(ctx context.Context) (now time.Time, err error) {
-	if err := o.DB.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
-		return now, fmt.Errorf("read the database's clock: %w", err)
-	}
-	return now, nil
+// Now is the database's clock. "Two hours ago" counts from it: the operator's machine may be
+// minutes off.
+func (o *Outbox) Now(ctx context.Context) (time.Time, error) {
+	return One[time.Time](ctx, o.DB, "read the database's clock", "SELECT clock_timestamp()")
 }

@@ -2,8 +2,6 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 )
 
@@ -38,7 +36,8 @@ SELECT kind, value, actor, coalesce(note, '') AS note, at, until
  WHERE until IS NULL OR until > now()
  ORDER BY kind, value`
 
-// Each pause walks outbox_events_seq_claim_idx, which is what waits. $1 has the texts of each, as a JSON array of arrays.
+// Each pause walks outbox_events_seq_claim_idx, which is what waits. $1 has the texts of each, as a
+// JSON array of arrays.
 func selectHeld() string {
 	return `
 SELECT h.events, h.oldest_at
@@ -65,19 +64,15 @@ func HeldPauses(ctx context.Context, db Querier, names Names) ([]HeldPause, erro
 	for i, p := range pauses {
 		held[i].Pause, texts[i] = p, p.Texts(names)
 	}
-	list, err := json.Marshal(texts)
-	if err != nil {
-		return nil, fmt.Errorf("read pauses: %w", err)
-	}
-	counts, err := Rows[HeldPause](ctx, db, "read pauses", selectHeld(), string(list))
+	counts, err := Rows[HeldPause](ctx, db, "read pauses", selectHeld(), JSON{texts})
 	for i, c := range counts {
 		held[i].Events, held[i].OldestAt = c.Events, c.OldestAt
 	}
 	return held, err
 }
 
-// Texts is what the pause holds back, as Chosen compares it with rows. A type that was renamed is held under all of its
-// names, whichever of them was paused.
+// Texts is what the pause holds back, as Chosen compares it with rows. A type that was renamed is
+// held under all of its names, whichever of them was paused.
 func (p Pause) Texts(names Names) []string {
 	switch p.Kind {
 	case PauseTopic:

@@ -65,8 +65,8 @@ type PauseBefore struct {
 	Until *time.Time `json:"until"`
 }
 
-// CheckPause refuses what does not exist. A topic or type that the catalogue lacks is most likely a typing error: the pause
-// would hold back nothing, unnoticed.
+// CheckPause refuses what does not exist. A topic or type that the catalogue lacks is most likely a
+// typing error: the pause would hold back nothing, unnoticed.
 func (o *Outbox) CheckPause(_ context.Context, p *PauseParams) error {
 	var known []string
 	switch p.Kind {
@@ -140,14 +140,14 @@ const (
 
 // Pause makes publishers leave something alone, or gives such a pause another end.
 func (o *Outbox) Pause(ctx context.Context, p PauseParams) (PauseResult, error) {
-	return o.changePause(ctx, p, func(detail string) (string, []any) {
+	return o.changePause(ctx, p, func(detail JSON) (string, []any) {
 		return callPause, []any{p.Kind, p.Value, p.For.Seconds(), p.Actor, p.Note, detail}
 	})
 }
 
 // Resume ends a pause. One that is not there is an error.
 func (o *Outbox) Resume(ctx context.Context, p PauseParams) (PauseResult, error) {
-	r, err := o.changePause(ctx, p, func(detail string) (string, []any) {
+	r, err := o.changePause(ctx, p, func(detail JSON) (string, []any) {
 		return callResume, []any{p.Kind, p.Value, p.Actor, p.Note, detail}
 	})
 	if err == nil && r.Outcome == NotPaused {
@@ -157,7 +157,7 @@ func (o *Outbox) Resume(ctx context.Context, p PauseParams) (PauseResult, error)
 	return r, err
 }
 
-func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detail string) (sql string, args []any)) (PauseResult, error) {
+func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detail JSON) (sql string, args []any)) (PauseResult, error) {
 	r := PauseResult{Kind: p.Kind, Value: p.Value, RunID: uuid.NewString()}
 	var err error
 	if r.Events, err = o.CountHeld(ctx, p); err != nil {
@@ -165,11 +165,7 @@ func (o *Outbox) changePause(ctx context.Context, p PauseParams, call func(detai
 	}
 	facts := map[string]any{"runId": r.RunID}
 	maps.Copy(facts, p.Detail)
-	detail, err := json.Marshal(facts)
-	if err != nil {
-		return r, err
-	}
-	sql, args := call(string(detail))
+	sql, args := call(JSON{facts})
 	var before *string
 	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, sql, args...).Scan(&r.Outcome); err != nil {

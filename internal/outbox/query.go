@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -17,10 +15,12 @@ import (
 // AllStates is how one asks for rows in any state.
 const AllStates = "all"
 
-// newestNamespaces is what namespaces there are, as far as the newest events tell: no index lists them.
+// newestNamespaces is what namespaces there are, as far as the newest events tell: no index lists
+// them.
 const newestNamespaces = `SELECT DISTINCT namespace FROM (SELECT namespace FROM outbox_events ORDER BY id DESC LIMIT 1000) AS newest`
 
-// A FilterName is a value of a filter that may be misspelt: the database finds nothing for it, which is not wrong.
+// A FilterName is a value of a filter that may be misspelt: the database finds nothing for it,
+// which is not wrong.
 type FilterName struct {
 	Kind, Value string
 }
@@ -44,11 +44,8 @@ func (q Query) Names() (names []FilterName) {
 func (o *Outbox) Misspelt(ctx context.Context, names []FilterName) ([]string, error) {
 	known := map[string][]string{kindType: o.Registry.EventTypes(), kindTopic: o.Registry.TopicNames()}
 	if slices.ContainsFunc(names, func(n FilterName) bool { return n.Kind == kindNamespace }) {
-		rows, err := o.DB.Query(ctx, newestNamespaces)
-		if err != nil {
-			return nil, err
-		}
-		if known[kindNamespace], err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		var err error
+		if known[kindNamespace], err = Column[string](ctx, o.DB, "read the namespaces", newestNamespaces); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +61,8 @@ func (o *Outbox) Misspelt(ctx context.Context, names []FilterName) ([]string, er
 // DeadStates are the states that dead letters can be asked for in.
 func DeadStates() []string { return []string{"open", "replayed", "discarded", AllStates} }
 
-// Query chooses events or dead letters, in the words of a person: those of the flags, and of the page's addresses.
+// Query chooses events or dead letters, in the words of a person: those of the flags, and of the
+// page's addresses.
 type Query struct {
 	Types  []string
 	Topics []string
@@ -117,7 +115,8 @@ func (q Query) Filter(now time.Time) (Filter, error) {
 	return out, nil
 }
 
-// AddTopics adds the event types of a filter's topics. One that the catalogue lacks is a mistake: it would choose nothing.
+// AddTopics adds the event types of a filter's topics. One that the catalogue lacks is a mistake:
+// it would choose nothing.
 func (o *Outbox) AddTopics(f *Filter) error {
 	f.OnTopics = nil
 	for _, topic := range f.Topics {

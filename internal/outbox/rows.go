@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,11 +22,20 @@ type DB interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
+// JSON is a value that the database gets as JSON, in every mode of the driver.
+type JSON struct{ Of any }
+
+// Value implements driver.Valuer.
+func (j JSON) Value() (driver.Value, error) {
+	text, err := json.Marshal(j.Of)
+	return string(text), err
+}
+
 // ErrNotFound means that no row has the id asked for.
 var ErrNotFound = errors.New("not found")
 
-// Rows reads all rows of a query by the names of their columns; what is done with it stands before an error. Fields that
-// have no column stay empty.
+// Rows reads all rows of a query by the names of their columns; what is done with it stands before
+// an error. Fields that have no column stay empty.
 func Rows[T any](ctx context.Context, db Querier, what, sql string, args ...any) ([]T, error) {
 	return collect(ctx, db, pgx.RowToStructByNameLax[T], what, sql, args...)
 }
@@ -47,6 +57,26 @@ func collect[T any](ctx context.Context, db Querier, to pgx.RowToFunc[T], what, 
 	return found, nil
 }
 
+// One reads the value of a query that has one.
+func One[T any](ctx context.Context, db DB, what, sql string, args ...any) (found T, err error) {
+	if err := db.QueryRow(ctx, sql, args...).Scan(&found); err != nil {
+		return found, fmt.Errorf("%s: %w", what, err)
+	}
+	return found, nil
+}
+
+// Each calls do for each row of a query, whose columns it finds in into.
+func Each(ctx context.Context, db Querier, what, sql string, args, into []any, do func()) error {
+	rows, err := db.Query(ctx, sql, args...)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, into, func() error { do(); return nil })
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
 // Event reads an event's row; nil when there is none.
 func (o *Outbox) Event(ctx context.Context, id string) (*Event, error) {
 	events, err := o.Events(ctx, []string{id})
@@ -64,13 +94,14 @@ func (o *Outbox) Events(ctx context.Context, ids []string) ([]Event, error) {
 	return Rows[Event](ctx, o.DB, "read events", selectEvents, ids)
 }
 
-// Neighbours reads the events of the same aggregate around one: up to n before it and n after it, oldest first, itself not
-// among them. An event that is gone is taken to have been emitted at.
+// Neighbours reads the events of the same aggregate around one: up to n before it and n after it,
+// oldest first, itself not among them. An event that is gone is taken to have been emitted at.
 func (o *Outbox) Neighbours(ctx context.Context, aggregateType, aggregateID, eventID string, at time.Time, n int) ([]Event, error) {
 	return Rows[Event](ctx, o.DB, "read events", selectNeighbours, aggregateType, aggregateID, eventID, at, n)
 }
 
-// Lane reads the first n events that wait in an ordering key, in turn. The first is the head; a dead one parks the others.
+// Lane reads the first n events that wait in an ordering key, in turn. The first is the head; a
+// dead one parks the others.
 func (o *Outbox) Lane(ctx context.Context, key string, n int) ([]Event, error) {
 	return Rows[Event](ctx, o.DB, "read the events of an ordering key", selectLane, key, n)
 }
@@ -90,11 +121,8 @@ func (o *Outbox) Parked(ctx context.Context, events []Event) (parked []string, e
 }
 
 // Overtaken counts those of the events of whose aggregate a later event is published already.
-func (o *Outbox) Overtaken(ctx context.Context, ids []string) (n int64, err error) {
-	if err := o.DB.QueryRow(ctx, countOvertaken, ids).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count overtaken events: %w", err)
-	}
-	return n, nil
+func (o *Outbox) Overtaken(ctx context.Context, ids []string) (int64, error) {
+	return One[int64](ctx, o.DB, "count overtaken events", countOvertaken, ids)
 }
 
 // EventContent reads what an event carries. ErrNotFound when it is not there.
@@ -102,7 +130,8 @@ func (o *Outbox) EventContent(ctx context.Context, id string) (Content, error) {
 	return ScanContent(o.DB.QueryRow(ctx, selectContent, id))
 }
 
-// ScanContent reads a row of payload_json and headers, both as text. ErrNotFound when there is none.
+// ScanContent reads a row of payload_json and headers, both as text. ErrNotFound when there is
+// none.
 func ScanContent(row pgx.Row) (c Content, err error) {
 	var payload string
 	var headers *string

@@ -11,9 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A statement looks at a window of rows when a condition has no index, so that none keeps the server busy: whatever the
-// filter, a scan of a million rows is a series of short statements, and stops between any two of them. The first window is
-// small, because what is common is found at once; the next ones grow.
+// A statement looks at a window of rows when a condition has no index, so that none keeps the
+// server busy: whatever the filter, a scan of a million rows is a series of short statements, and
+// stops between any two of them. The first window is small, because what is common is found at
+// once; the next ones grow.
 const (
 	firstWindow = 500
 	MaxWindow   = 5_000
@@ -53,15 +54,18 @@ type Target struct {
 // Position is a place in the order of an index: the key of a row, as text, and its id.
 type Position struct{ Key, ID string }
 
-// Walk is a filter as SQL, in two parts: what the index that is walked can decide, and what has to be looked at row by row.
+// Walk is a filter as SQL, in two parts: what the index that is walked can decide, and what has to
+// be looked at row by row.
 type Walk struct {
 	// Table has the rows, of which Columns are the event's id and the time of a Target.
 	Table, Columns string
 	// Key is the column of the order, before the id, and Cast its type.
 	Key, Cast string
-	// Parts of the table have an index each: the column that is the key there, and the condition. Nil: it has one.
+	// Parts of the table have an index each: the column that is the key there, and the condition. Nil:
+	// it has one.
 	Parts [][2]string
-	// Lead is the first column of the index, before the key; empty: it has none. LeadValue is the SQL of the value it must have.
+	// Lead is the first column of the index, before the key; empty: it has none. LeadValue is the SQL
+	// of the value it must have.
 	Lead, LeadValue string
 	// Low and High are the ends of what is walked, the first included; nil: there is none.
 	Low, High *Position
@@ -84,12 +88,13 @@ func And(conditions ...string) string {
 	return strings.Join(conditions, " AND ")
 }
 
-// from is what the index decides behind a position, and the order of that index. after is where a page starts; nil: at the
-// end the order starts from.
+// from is what the index decides behind a position, and the order of that index. after is where a
+// page starts; nil: at the end the order starts from.
 //
-// With a leading column it compares whole rows of the index, and does not say that the column equals a constant:
-// PostgreSQL would then also consider walking all rows in order of time, which looks cheaper whenever the value is common,
-// and takes for ever when it is not to be found among the newest.
+// With a leading column it compares whole rows of the index, and does not say that the column
+// equals a constant: PostgreSQL would then also consider walking all rows in order of time, which
+// looks cheaper whenever the value is common, and takes for ever when it is not to be found among
+// the newest.
 func (w Walk) from(order Order, after *Position) (where, orderBy string, args []any) {
 	w.Args = slices.Clone(w.Args)
 	above := ">="
@@ -119,7 +124,8 @@ func (w Walk) from(order Order, after *Position) (where, orderBy string, args []
 	return where, orderBy, w.Args
 }
 
-// source is what a window of so many rows is taken from: of each part as many, of which the first are the window.
+// source is what a window of so many rows is taken from: of each part as many, of which the first
+// are the window.
 func (w Walk) source(order Order, after *Position, limit int) (from, orderBy string, args []any) {
 	where, orderBy, args := w.from(order, after)
 	if w.Parts == nil {
@@ -143,7 +149,8 @@ type Scan[T any] struct {
 	Order Order
 	// Read reads rows by their ids, in that order.
 	Read func(ctx context.Context, ids []string) ([]T, error)
-	// Page reads the first n rows of what the index decides, in its order; nil: by their ids. At is where a row stands.
+	// Page reads the first n rows of what the index decides, in its order; nil: by their ids. At is
+	// where a row stands.
 	Page func(where, orderBy string, n int) (sql string)
 	At   func(T) Position
 
@@ -156,15 +163,16 @@ type Scan[T any] struct {
 	done, cut bool
 }
 
-// LookAt ends the scan after so many rows that were looked at one by one, or after so long; 0 is no limit. Where it ended then
-// is Unfinished.
+// LookAt ends the scan after so many rows that were looked at one by one, or after so long; 0 is no
+// limit. Where it ended then is Unfinished.
 func (s *Scan[T]) LookAt(rows int, long time.Duration) {
 	if s.budget = rows; long > 0 {
 		s.until = time.Now().Add(long)
 	}
 }
 
-// Unfinished is the row up to which a scan that was cut short has looked, and how many rows that were; empty: it was not.
+// Unfinished is the row up to which a scan that was cut short has looked, and how many rows that
+// were; empty: it was not.
 func (s *Scan[T]) Unfinished() (last string, looked int) {
 	if !s.cut {
 		return "", 0

@@ -20,12 +20,13 @@ type TailEventsParams struct {
 	Filter Filter
 	// Every is the pause between two looks.
 	Every time.Duration
-	// Failed is told of a look that failed after the first; the next one goes on. Nil ends the tail with the error.
+	// Failed is told of a look that failed after the first; the next one goes on. Nil ends the tail
+	// with the error.
 	Failed func(error)
 }
 
-// TailEvents passes the events of a filter to each as they are committed, until ctx ends. Transactions commit in another
-// order than they were begun in: each look goes back ten seconds.
+// TailEvents passes the events of a filter to each as they are committed, until ctx ends.
+// Transactions commit in another order than they were begun in: each look goes back ten seconds.
 func (o *Outbox) TailEvents(ctx context.Context, p TailEventsParams, each func(Event) error) error {
 	if p.Every <= 0 {
 		return fault.Usagef("the pause between two looks must be positive")
@@ -131,8 +132,8 @@ func (t *tail) moveOn(last mark) {
 	}
 }
 
-// recentQuery finds what was emitted lately by two index walks: ids begin with the time they were made at, and what waits
-// behind a seq is new whatever its id. %s is the filter.
+// recentQuery finds what was emitted lately by two index walks: ids begin with the time they were
+// made at, and what waits behind a seq is new whatever its id. %s is the filter.
 const recentQuery = `
 WITH lately AS MATERIALIZED (
     SELECT id FROM outbox_events WHERE id BETWEEN %s::uuid AND %s::uuid
@@ -140,12 +141,12 @@ WITH lately AS MATERIALIZED (
     SELECT id FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL AND seq > %s::bigint)
 SELECT id::text, seq FROM outbox_events WHERE id IN (SELECT id FROM lately) AND %s ORDER BY created_at, id`
 
-// clocksApart is how far ahead of the database's the clock of a producer may be. Without a bound above, ids that are
-// random would all be recent.
+// clocksApart is how far ahead of the database's the clock of a producer may be. Without a bound
+// above, ids that are random would all be recent.
 const clocksApart = time.Hour
 
-// LastSeqSQL reads the end of the claim index. Rows with a lower seq may still be committed: what it returns is a hint.
-// max(seq) could be planned as a walk.
+// LastSeqSQL reads the end of the claim index. Rows with a lower seq may still be committed: what
+// it returns is a hint. max(seq) could be planned as a walk.
 const LastSeqSQL = `
 SELECT coalesce((SELECT seq FROM outbox_events WHERE published_at IS NULL AND dead_at IS NULL ORDER BY seq DESC LIMIT 1), 0)`
 
@@ -155,8 +156,8 @@ type numbered struct {
 	Seq int64
 }
 
-// recent finds the events of a filter that were made since a moment, or wait behind a seq, oldest first. now is the
-// database's clock.
+// recent finds the events of a filter that were made since a moment, or wait behind a seq, oldest
+// first. now is the database's clock.
 func (o *Outbox) recent(ctx context.Context, f Filter, since, now time.Time, seq int64) ([]numbered, error) {
 	w, err := f.compile(false)
 	if err != nil {
@@ -167,7 +168,8 @@ func (o *Outbox) recent(ctx context.Context, f Filter, since, now time.Time, seq
 	return Rows[numbered](ctx, o.DB, "look for new events", sql, w.Args...)
 }
 
-// checkTypes returns an error for types that the column cannot hold. A query that meets no row may never look at them.
+// checkTypes returns an error for types that the column cannot hold. A query that meets no row may
+// never look at them.
 func (o *Outbox) checkTypes(ctx context.Context, types []string) error {
 	var n int
 	return o.DB.QueryRow(ctx, `SELECT count(outbox_event_type(t)) FROM unnest($1::text[]) AS t`, types).Scan(&n)
@@ -181,9 +183,6 @@ func firstID(at time.Time) string {
 }
 
 // lastSeq is the largest seq of the events that wait, or 0.
-func (o *Outbox) lastSeq(ctx context.Context) (seq int64, err error) {
-	if err := o.DB.QueryRow(ctx, LastSeqSQL).Scan(&seq); err != nil {
-		return 0, fmt.Errorf("look for the newest event: %w", err)
-	}
-	return seq, nil
+func (o *Outbox) lastSeq(ctx context.Context) (int64, error) {
+	return One[int64](ctx, o.DB, "look for the newest event", LastSeqSQL)
 }

@@ -19,8 +19,8 @@ import (
 // IDLike is what an aggregate's id looks like where ids are UUIDs or integers.
 var IDLike = regexp.MustCompile(`^([0-9]+|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})$`)
 
-// ParseAggregate reads --aggregate: type/id, /id, an id that looks like one, a UUID or an integer, or a word, which is returned
-// as a type; SettleAggregate asks the database whether it is an id.
+// ParseAggregate reads --aggregate: type/id, /id, an id that looks like one, a UUID or an integer,
+// or a word, which is returned as a type; SettleAggregate asks the database whether it is an id.
 func ParseAggregate(raw string) (aggregateType string, ids []string, err error) {
 	if raw == "" {
 		return "", nil, nil
@@ -38,20 +38,18 @@ func ParseAggregate(raw string) (aggregateType string, ids []string, err error) 
 	return aggregateType, []string{id}, nil
 }
 
-// SettleAggregate turns the aggregate's type of a filter into an id where it is no type that there is, and ids can be any text.
+// SettleAggregate turns the aggregate's type of a filter into an id where it is no type that there
+// is, and ids can be any text.
 func (o *Outbox) SettleAggregate(ctx context.Context, f *Filter) error {
 	word := f.AggregateType
 	if word == "" || len(f.AggregateIDs) > 0 || slices.Contains(o.Registry.Aggregates(), word) {
 		return nil
 	}
-	var isID bool
-	if err := o.DB.QueryRow(ctx, aggregateIsID, word).Scan(&isID); err != nil {
-		return fmt.Errorf("look for an aggregate: %w", err)
-	}
+	isID, err := One[bool](ctx, o.DB, "look for an aggregate", aggregateIsID, word)
 	if isID {
 		f.AggregateType, f.AggregateIDs = "", []string{word}
 	}
-	return nil
+	return err
 }
 
 // ParseTenants reads the ids of --tenant.
@@ -67,8 +65,9 @@ func ParseTenants(raw []string) ([]string, error) {
 	return ids, nil
 }
 
-// ParseTenant reads the id of a tenant, by the rule by which events are emitted: a whole UUID in its usual form, which is how
-// tenants are compared. It is no id of an event or a dead letter, so it cannot be completed from its beginning.
+// ParseTenant reads the id of a tenant, by the rule by which events are emitted: a whole UUID in
+// its usual form, which is how tenants are compared. It is no id of an event or a dead letter, so
+// it cannot be completed from its beginning.
 func ParseTenant(text string) (uuid.UUID, error) {
 	id, err := wire.ParseID(strings.TrimSpace(text))
 	if err != nil {

@@ -52,7 +52,7 @@ func newDatabase(t testing.TB, clause string) *Database {
 		_, err := shared.admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
 		require.NoError(t, err)
 	})
-	url := shared.postgres.URL(name)
+	url := shared.postgres.URL(name) + "&connect_timeout=60" // a busy machine may stand still for a while
 	return &Database{Name: name, URL: url, Pool: Pool(t, url)}
 }
 

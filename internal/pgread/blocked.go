@@ -23,6 +23,8 @@ type GaveUpError struct {
 	setting string
 	// Blockers are the sessions in the way, as far as they were still there.
 	Blockers []Session
+	// unknown is why it was not found out who is in the way.
+	unknown error
 }
 
 func (e *GaveUpError) Unwrap() error { return e.cause }
@@ -31,6 +33,8 @@ func (e *GaveUpError) Error() string {
 	switch {
 	case len(e.Blockers) > 0:
 		return fmt.Sprintf("%s; gave up after %s", Describe(e.Blockers), e.after)
+	case e.cause.Code == pgerrcode.LockNotAvailable && e.unknown != nil:
+		return fmt.Sprintf("gave up after waiting %s for a lock; who holds it is not known: %v", e.after, e.unknown)
 	case e.cause.Code == pgerrcode.LockNotAvailable:
 		return fmt.Sprintf("gave up after waiting %s for a lock, which nobody holds any more", e.after)
 	default:
@@ -68,9 +72,7 @@ func (d *DB) Explain(ctx context.Context, err error) error {
 	if pg.Code == pgerrcode.LockNotAvailable {
 		e.after = d.Lock
 	}
-	if found, err := d.Blockers(ctx); err == nil { // who it was remains unsaid otherwise
-		e.Blockers = found
-	}
+	e.Blockers, e.unknown = d.Blockers(ctx)
 	return fault.As(fault.Precondition, e)
 }
 
@@ -122,11 +124,12 @@ SELECT coalesce(c.pid, 0) AS pid,
  ORDER BY c.waits DESC, c.relations IS NULL, since NULLS LAST, pid`
 
 // Blockers lists who keeps readers of the outbox's tables waiting. One that waits itself stands
-// before what it waits for.
+// before what it waits for. The question waits for nobody, so the reader's own limits, which may be
+// short, are not its limits.
 func (d *DB) Blockers(ctx context.Context) ([]Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
-	t, err := d.begin(ctx, pgx.TxOptions{})
+	t, err := d.With(Within(DefaultTimeout)).begin(ctx, pgx.TxOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -92,13 +94,26 @@ func TestALockIsNotWaitedForLong(t *testing.T) {
 			kind, _ := fault.KindOf(err)
 			require.Equal(t, fault.Precondition, kind)
 		}
-		var statement, lock string
-		require.NoError(t, r.Pool.QueryRow(t.Context(), "SELECT current_setting('statement_timeout'), current_setting('lock_timeout')").Scan(&statement, &lock))
-		require.Equal(t, "0 0", statement+" "+lock)
+		var compiles, statement, lock string
+		require.NoError(t, r.QueryRow(t.Context(), "SELECT current_setting('jit')").Scan(&compiles))
+		require.Equal(t, "off", compiles)
+		require.NoError(t, r.Pool.QueryRow(t.Context(), "SELECT current_setting('jit'), current_setting('statement_timeout'), current_setting('lock_timeout')").Scan(&compiles, &statement, &lock))
+		require.Equal(t, "on 0 0", compiles+" "+statement+" "+lock)
 	}
 	_, err := holder.Exec(t.Context(), "ROLLBACK")
 	require.NoError(t, err)
 	require.NoError(t, count(t, reader(t, db, pgx.QueryExecModeCacheStatement, "")))
+}
+
+// Who cannot be asked for is not said to be gone.
+func TestWhoBlocksIsNotKnown(t *testing.T) {
+	t.Parallel()
+	pool, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	r := &pgread.DB{Pool: pool, Limits: pgread.Within(time.Second)}
+	err = r.Explain(t.Context(), &pgconn.PgError{Code: pgerrcode.LockNotAvailable})
+	require.ErrorContains(t, err, "gave up after waiting 800ms for a lock; who holds it is not known: begin to read: ")
 }
 
 // A viewer sees who it is, and is told who sees more.

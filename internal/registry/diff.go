@@ -68,15 +68,11 @@ func Diff(ctx context.Context, db outbox.DB, given *Registry) (Difference, error
 	if recorded.Source != Builtin {
 		return d, nil
 	}
-	var used bool
-	if err := db.QueryRow(ctx, usedSQL).Scan(&used); err != nil {
-		return Difference{}, err
-	}
+	used, err := outbox.One[bool](ctx, db, "look for events", usedSQL)
 	if !used {
-		d.Changes = slices.DeleteFunc(d.Changes,
-			func(c TypeChange) bool { return c.Change == TypeRemoved })
+		d.Changes = slices.DeleteFunc(d.Changes, func(c TypeChange) bool { return c.Change == TypeRemoved })
 	}
-	return d, nil
+	return d, err
 }
 
 // usedSQL reports whether the outbox ever held an event. Where it did not and nothing is recorded,

@@ -10,8 +10,8 @@ import (
 	"github.com/outboxctl/outboxctl/catalogue"
 )
 
-// Sample is data that a type's schema accepts, with what it requires and no more. Where none is found,
-// as for a pattern, the values that have to be filled in are "…".
+// Sample is data that a type's schema accepts, with what it requires and no more. Where none is
+// found, as for a pattern, the values that have to be filled in are "…".
 func Sample(t catalogue.Type) json.RawMessage {
 	var schema any
 	if json.Unmarshal(t.Schema.JSON(), &schema) != nil {

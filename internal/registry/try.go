@@ -3,7 +3,6 @@ package registry
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -13,7 +12,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// triedPublished is on how many published events a changed catalogue is tried: compatibility that real events show.
+// triedPublished is on how many published events a changed catalogue is tried: compatibility that
+// real events show.
 const triedPublished = 1000
 
 // Refusal is why events would not be published under a catalogue.
@@ -37,8 +37,8 @@ type Trial struct {
 	Refused   []Refusal `json:"refused"`
 }
 
-// waits and published select the rows of a trial. Waiting rows are all judged, oldest first by the claim index; of the
-// published ones the newest.
+// waits and published select the rows of a trial. Waiting rows are all judged, oldest first by the
+// claim index; of the published ones the newest.
 const (
 	triedColumns = `SELECT id::text, namespace, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, headers::text, attempt_count
   FROM outbox_events `
@@ -46,8 +46,8 @@ const (
 	triedPublish = triedColumns + `WHERE published_at IS NOT NULL AND erased_at IS NULL ORDER BY published_at DESC LIMIT $1`
 )
 
-// Try judges every waiting event as a publisher would once the catalogue is recorded, and with published the
-// latest published ones too. Nothing is changed.
+// Try judges every waiting event as a publisher would once the catalogue is recorded, and with
+// published the latest published ones too. Nothing is changed.
 func Try(ctx context.Context, db outbox.DB, given *Registry, published bool) (Trial, error) {
 	recorded, err := Recorded(ctx, db)
 	if err != nil {
@@ -105,20 +105,17 @@ type judges interface {
 	Limits() wire.Limits
 }
 
-// judge judges the rows of a query one by one, so that a backlog of any size fits into memory. each is told of every row;
-// refusal, nil for one that would be published, is where those that would not be are counted.
+// judge judges the rows of a query one by one, so that a backlog of any size fits into memory. each
+// is told of every row; refusal, nil for one that would be published, is where those that would not
+// be are counted.
 func (r refusals) judge(ctx context.Context, db outbox.Querier, types judges, each func(row *dispatch.Claimed, refusal func() *Refusal), query string, args ...any) error {
-	rows, err := db.Query(ctx, query, args...)
-	if err != nil {
-		return fmt.Errorf("read events: %w", err)
-	}
 	var (
 		row     dispatch.Claimed
 		headers *string
 	)
 	into := []any{&row.ID, &row.Namespace, &row.EventType, &row.AggregateType, &row.AggregateID, &row.Payload, &headers, &row.AttemptCount}
 	limits := types.Limits()
-	_, err = pgx.ForEachRow(rows, into, func() error {
+	return outbox.Each(ctx, db, "read events", query, args, into, func() {
 		row.Headers, row.Notes = nil, dispatch.Notes{}
 		if headers != nil {
 			row.Headers = []byte(*headers)
@@ -129,9 +126,7 @@ func (r refusals) judge(ctx context.Context, db outbox.Querier, types judges, ea
 		} else {
 			each(&row, func() *Refusal { return r.of(&row, reason, bad) })
 		}
-		return nil
 	})
-	return err
 }
 
 // maxJudged bounds how many waiting rows are judged, the oldest ones.
@@ -144,14 +139,16 @@ type Backlog struct {
 	// Publish would be sent; OtherEventID of them have an envelope with another id than the row's.
 	Publish      int64 `json:"publish"`
 	OtherEventID int64 `json:"otherEventId"`
-	// AttemptsSpent die at their first claim, keeping their last error: they have used up their attempts.
+	// AttemptsSpent die at their first claim, keeping their last error: they have used up their
+	// attempts.
 	AttemptsSpent int64 `json:"attemptsSpent"`
 	// Die would die for what they are.
 	Die []Refusal `json:"die"`
 }
 
-// Judge judges the rows that wait, as a publisher with this maximum of attempts would. It reads the nine columns that every table
-// has, by which an index on published_at may lead to them; with dies, the table has dead_at as well.
+// Judge judges the rows that wait, as a publisher with this maximum of attempts would. It reads the
+// nine columns that every table has, by which an index on published_at may lead to them; with dies,
+// the table has dead_at as well.
 func (r *Registry) Judge(ctx context.Context, tx pgx.Tx, maxAttempts int, dies bool) (b Backlog, err error) {
 	living := ""
 	if dies {

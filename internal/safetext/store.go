@@ -71,8 +71,8 @@ var (
 // secretName is how the name of a secret ends.
 const secretName = `pass(?:word|wd|phrase)|pwd|secret|token|(?:api|access|private|secret)[_-]?key|-signature`
 
-// harmless reports whether no pattern can match: nearly all errors, at a hundredth of the patterns' cost. What is not
-// ASCII may fold into a hint, and is left to them.
+// harmless reports whether no pattern can match: nearly all errors, at a hundredth of the patterns'
+// cost. What is not ASCII may fold into a hint, and is left to them.
 func harmless(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {

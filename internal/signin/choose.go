@@ -33,7 +33,8 @@ type Plan struct {
 	params Params
 }
 
-// Choose refuses settings with which the page would be open to others than those it is meant for, all of them at once.
+// Choose refuses settings with which the page would be open to others than those it is meant for,
+// all of them at once.
 func Choose(s Params) (plan Plan, problems []string) {
 	plan.params = s
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -150,7 +151,8 @@ func (p Plan) Address(at net.Addr) string {
 	}
 }
 
-// Link is the sign-in by a printed link. Its cookie is named with the port: cookies of one host are seen by all its servers.
+// Link is the sign-in by a printed link. Its cookie is named with the port: cookies of one host are
+// seen by all its servers.
 func (p Plan) Link(at net.Addr, token string) *Link {
 	_, port, _ := net.SplitHostPort(at.String())
 	return &Link{

@@ -1,8 +1,9 @@
-// Package signin tells who uses the web page that outboxctl serves: any process that reaches the port, who has the printed link, the
-// users of a file, or those that a proxy vouches for with a signed token.
+// Package signin tells who uses the web page that outboxctl serves: any process that reaches the
+// port, who has the printed link, the users of a file, or those that a proxy vouches for with a
+// signed token.
 //
-// What it guarantees: an identity is believed only with a secret or a signature; a bare header such as X-Forwarded-User never
-// is. Secrets are compared in constant time and reach no log.
+// What it guarantees: an identity is believed only with a secret or a signature; a bare header such
+// as X-Forwarded-User never is. Secrets are compared in constant time and reach no log.
 package signin
 
 import (

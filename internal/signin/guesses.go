@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// perPair is how many wrong passwords one address has for one name in a minute, and perName all addresses together: more
-	// than one address may use up, so that one stranger alone locks nobody out at another address.
+	// perPair is how many wrong passwords one address has for one name in a minute, and perName all
+	// addresses together: more than one address may use up, so that one stranger alone locks nobody
+	// out at another address.
 	perPair = 20
 	perName = 100
 	// madeUp is how many names that do not exist have a password checked in a minute.
@@ -25,8 +26,9 @@ const (
 // errGuessed is the answer to one guess too many.
 var errGuessed = fault.Hint(fmt.Errorf("%w: too many wrong passwords for this name", ui.ErrBusy), "wait a minute; behind a proxy ui.trusted_proxies tells one client from another")
 
-// guesses limits wrong passwords: those for a name from an address, and those for a name altogether. A limit of the address alone
-// would let one stranger behind a proxy use it up for all others.
+// guesses limits wrong passwords: those for a name from an address, and those for a name
+// altogether. A limit of the address alone would let one stranger behind a proxy use it up for all
+// others.
 type guesses struct{ pair, name *ratelimit.PerName }
 
 func newGuesses() guesses { return guesses{ratelimit.New(perPair), ratelimit.New(perName)} }
@@ -42,7 +44,8 @@ func (g guesses) wrong(address, name string) {
 	g.name.Of(name).Allow()
 }
 
-// addressOf is where a request came from, without the port. Of IPv6 it is the network: one client has all of its addresses.
+// addressOf is where a request came from, without the port. Of IPv6 it is the network: one client
+// has all of its addresses.
 func addressOf(r *http.Request) string {
 	address, ok := parseAddress(r.RemoteAddr)
 	if !ok {
@@ -64,8 +67,9 @@ func parseAddress(text string) (netip.Addr, bool) {
 	return address.Unmap().WithZone(""), err == nil
 }
 
-// Behind serves requests as those of the client whom trusted proxies name in X-Forwarded-For. Each proxy appends where a request
-// came from, so it is read from its end, as far as those who wrote it are trusted: what stands before, the client may have made up.
+// Behind serves requests as those of the client whom trusted proxies name in X-Forwarded-For. Each
+// proxy appends where a request came from, so it is read from its end, as far as those who wrote it
+// are trusted: what stands before, the client may have made up.
 func Behind(proxies []netip.Prefix, next http.Handler) http.Handler {
 	if len(proxies) == 0 {
 		return next

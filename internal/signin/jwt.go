@@ -25,10 +25,11 @@ import (
 )
 
 const (
-	// keysEvery is the shortest time between two fetches of the key set: tokens with made-up keys must not become requests.
+	// keysEvery is the shortest time between two fetches of the key set: tokens with made-up keys must
+	// not become requests.
 	keysEvery = 30 * time.Second
-	// keysLife is how long a key set is believed without being fetched again, and keysTrusted how long while it cannot be: the proxy
-	// may have withdrawn a key that was stolen.
+	// keysLife is how long a key set is believed without being fetched again, and keysTrusted how long
+	// while it cannot be: the proxy may have withdrawn a key that was stolen.
 	keysLife    = time.Hour
 	keysTrusted = 6 * time.Hour
 	keysTimeout = 5 * time.Second
@@ -90,7 +91,8 @@ func (p *JWTParams) Complete() (problems []string) {
 	return problems
 }
 
-// safeKeys reports whether keys come unchanged from an address: nobody is between this process and its own machine.
+// safeKeys reports whether keys come unchanged from an address: nobody is between this process and
+// its own machine.
 func safeKeys(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http" && ip != nil && ip.IsLoopback())
@@ -118,7 +120,8 @@ func NewJWT(p JWTParams) *JWT {
 	})}
 }
 
-// safeRedirect follows to where keys may be fetched from, not to where anyone could change them on the way.
+// safeRedirect follows to where keys may be fetched from, not to where anyone could change them on
+// the way.
 func safeRedirect(to *http.Request, via []*http.Request) error {
 	if !safeKeys(to.URL) {
 		return fmt.Errorf("it leads to %s, which is no https address", to.URL.Redacted())
@@ -163,7 +166,8 @@ func (j *JWT) Identify(r *http.Request) (ui.Identity, error) {
 // Challenge implements Method.
 func (j *JWT) Challenge() string { return bearer }
 
-// keySet is the public keys of a proxy. Unlike that of the library it fetches them at a limited pace, whatever tokens ask for.
+// keySet is the public keys of a proxy. Unlike that of the library it fetches them at a limited
+// pace, whatever tokens ask for.
 type keySet struct {
 	url    string
 	algs   []string
@@ -198,7 +202,8 @@ func (k *keySet) VerifySignature(ctx context.Context, text string) ([]byte, erro
 	return nil, errors.New("no key of the proxy signed it")
 }
 
-// find returns the keys with an id, and fetches the set when it is old or has no such key, but not again and again.
+// find returns the keys with an id, and fetches the set when it is old or has no such key, but not
+// again and again.
 func (k *keySet) find(ctx context.Context, id string) []jose.JSONWebKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()

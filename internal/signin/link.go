@@ -20,7 +20,8 @@ import (
 	"github.com/outboxctl/outboxctl/ui"
 )
 
-// linkLife is how long a browser stays signed in. Cookies ignore ports, so another server of this machine may see it.
+// linkLife is how long a browser stays signed in. Cookies ignore ports, so another server of this
+// machine may see it.
 const linkLife = 12 * time.Hour
 
 // linkField is where the printed link has the token.
@@ -52,7 +53,8 @@ func NewToken() string {
 // URL is an address with the token.
 func (l *Link) URL(address string) string { return address + "?" + linkField + "=" + l.Token }
 
-// OnceURL is an address that lets in once. It is for the command line of a browser, which all users of the machine may see.
+// OnceURL is an address that lets in once. It is for the command line of a browser, which all users
+// of the machine may see.
 func (l *Link) OnceURL(address string) string {
 	token := NewToken()
 	l.once.Store(&token)
@@ -69,7 +71,8 @@ func (l *Link) accepts(token string) bool {
 
 func (l *Link) cookie() string { return "outboxctl_" + l.Port }
 
-// Enter answers the link itself: it signs the browser in and leads to the address without the token.
+// Enter answers the link itself: it signs the browser in and leads to the address without the
+// token.
 func (l *Link) Enter(w http.ResponseWriter, r *http.Request) (answered bool) {
 	q := r.URL.Query()
 	if r.Method != http.MethodGet || !q.Has(linkField) || !l.accepts(q.Get(linkField)) {

@@ -18,17 +18,20 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/signin/way"
+	"github.com/outboxctl/outboxctl/internal/wait"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
 const (
-	// remembered is how long a password that was right is not checked again: a check takes a tenth of a second on purpose.
+	// remembered is how long a password that was right is not checked again: a check takes a tenth of
+	// a second on purpose.
 	remembered = 5 * time.Minute
 	// kept bounds the memory for passwords that were right.
 	kept = 10_000
 )
 
-// Users lets in the people and scripts of a file, by HTTP Basic with a password or by a Bearer token.
+// Users lets in the people and scripts of a file, by HTTP Basic with a password or by a Bearer
+// token.
 type Users struct {
 	now    func() time.Time
 	people map[string]user
@@ -36,8 +39,8 @@ type Users struct {
 	tokens map[string]ui.Identity
 	key    []byte
 
-	// known and unknown are the wrong passwords of names that exist and of others: who makes up names must not use up the limits
-	// of those that exist.
+	// known and unknown are the wrong passwords of names that exist and of others: who makes up names
+	// must not use up the limits of those that exist.
 	known, unknown guesses
 	// made is how many made-up names have a password checked; took is how long the last check did.
 	made *rate.Limiter
@@ -56,8 +59,8 @@ type user struct {
 	hash []byte
 }
 
-// ParseUsers reads lines of name:role:bcrypt-hash and name:role:sha256:hash-of-a-token. It reports every line that is wrong,
-// by its number: what the line holds is a secret.
+// ParseUsers reads lines of name:role:bcrypt-hash and name:role:sha256:hash-of-a-token. It reports
+// every line that is wrong, by its number: what the line holds is a secret.
 func ParseUsers(text string, now func() time.Time) (*Users, error) {
 	u := &Users{
 		now: now, people: map[string]user{}, tokens: map[string]ui.Identity{}, key: make([]byte, 32),
@@ -140,8 +143,8 @@ func (u *Users) Identify(r *http.Request) (ui.Identity, error) {
 	return u.identity(name), nil
 }
 
-// check checks a password. One that was right before is no guess: it is checked however many were wrong, so that nobody who
-// signed in before is locked out by others.
+// check checks a password. One that was right before is no guess: it is checked however many were
+// wrong, so that nobody who signed in before is locked out by others.
 func (u *Users) check(address, name, password string, once bool) error {
 	limits, hash := u.unknown, u.anyHash() // an unknown name takes as long as a known one
 	person, exists := u.people[name]
@@ -161,20 +164,15 @@ func (u *Users) check(address, name, password string, once bool) error {
 	return nil
 }
 
-// pretend refuses a made-up name after the time that a check takes, without one: they would take the processor from those who
-// exist.
+// pretend refuses a made-up name after the time that a check takes, without one: they would take
+// the processor from those who exist.
 func (u *Users) pretend(r *http.Request, name string) error {
 	address := addressOf(r)
 	if !u.unknown.left(address, name) {
 		return errGuessed
 	}
 	u.unknown.wrong(address, name)
-	wait := time.NewTimer(time.Duration(u.took.Load()))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-r.Context().Done():
-	}
+	_ = wait.For(r.Context(), time.Duration(u.took.Load())) // who has gone needs no answer
 	return ui.ErrNotSignedIn
 }
 

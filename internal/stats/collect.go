@@ -13,7 +13,8 @@ import (
 
 // Catalogue knows event types.
 type Catalogue interface {
-	// TopicOf returns the topic of an event type in a namespace, by its present or a former name; empty: it has none.
+	// TopicOf returns the topic of an event type in a namespace, by its present or a former name;
+	// empty: it has none.
 	TopicOf(namespace, eventType string) string
 	// Names lists the names under which events are stored.
 	Names() outbox.Names
@@ -30,7 +31,8 @@ type Params struct {
 	MaxAttempts int
 	// By splits the backlog by one of Dimensions; empty does not.
 	By string
-	// StateOnly leaves Published and Flow out: a probe every minute need not count an hour of publishing.
+	// StateOnly leaves Published and Flow out: a probe every minute need not count an hour of
+	// publishing.
 	StateOnly bool
 	// Probes are run beside the count; their answers are Report.Dependencies.
 	Probes []Probe
@@ -91,7 +93,8 @@ func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Repo
 	return nil
 }
 
-// published counts what was published lately, and returns how much of it also arrived within the last minute.
+// published counts what was published lately, and returns how much of it also arrived within the
+// last minute.
 func published(ctx context.Context, tx pgx.Tx, r *Report) (arrived int64, err error) {
 	var audit bool
 	if err := tx.QueryRow(ctx, publishedQuery).Scan(&r.Published.Last1m, &r.Published.Last5m, &r.Published.Last1h, &audit); err != nil {
@@ -138,19 +141,14 @@ func (r *Report) flow(arrived, left int64) Flow {
 const openLetter = "open"
 
 func deadLetters(ctx context.Context, tx pgx.Tx, r *Report) error {
-	rows, err := tx.Query(ctx, dlqQuery)
-	if err != nil {
-		return err
-	}
 	var state, reason string
 	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&state, &reason, &n}, func() error {
+	err := outbox.Each(ctx, tx, "count dead letters", dlqQuery, nil, []any{&state, &reason, &n}, func() {
 		r.Dead += n
 		if state == openLetter {
 			r.DLQ.ByReason[reason] = n
 			r.DLQ.Open += n
 		}
-		return nil
 	})
 	r.AtMaxAttempts += r.DLQ.ByReason[string(outbox.ReasonMaxAttempts)]
 	return err

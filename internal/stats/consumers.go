@@ -10,7 +10,8 @@ import (
 // Consumer is one consumer with all its workers.
 type Consumer struct {
 	Consumer string `json:"consumer"`
-	// Subscription is where its workers receive from, with commas where that is several; empty where they told nobody.
+	// Subscription is where its workers receive from, with commas where that is several; empty where
+	// they told nobody.
 	Subscription string `json:"subscription"`
 	Workers      int    `json:"workers"`
 	// Rate is how many events a second they handled, LagSeconds the age of the oldest of them.
@@ -25,7 +26,8 @@ type Consumer struct {
 	LastSeenAt   *time.Time `json:"lastSeenAt"`
 }
 
-// selectConsumers counts failures and workers. A worker is there while it was seen in the last 20 seconds.
+// selectConsumers counts failures and workers. A worker is there while it was seen in the last 20
+// seconds.
 const selectConsumers = `
 WITH w AS (
     SELECT c.consumer, string_agg(DISTINCT c.subscription, ',') AS subscription,

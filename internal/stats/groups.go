@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // Dimensions are the values of By.
@@ -39,15 +41,14 @@ func groups(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params) ([]Gr
 		}
 		return found[key]
 	}
-	rows, err := tx.Query(ctx, fmt.Sprintf(groupQuery, column), p.MaxAttempts)
-	if err != nil {
-		return nil, err
-	}
 	var g Group
-	_, err = pgx.ForEachRow(rows, []any{&g.Key, &g.Backlog, &g.Due, &g.BackingOff, &g.InFlight, &g.AtMaxAttempts, &g.OldestUnpublishedAt, &g.Parked, &g.Scheduled}, func() error {
+	into := []any{
+		&g.Key, &g.Backlog, &g.Due, &g.BackingOff, &g.InFlight, &g.AtMaxAttempts, &g.OldestUnpublishedAt,
+		&g.Parked, &g.Scheduled,
+	}
+	err := outbox.Each(ctx, tx, "group what waits", fmt.Sprintf(groupQuery, column), []any{p.MaxAttempts}, into, func() {
 		at(g.Key).add(g)
 		g.OldestUnpublishedAt = nil
-		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -56,16 +57,9 @@ func groups(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params) ([]Gr
 	if p.By == "tenant" {
 		open = dlqTenantQuery
 	}
-	rows, err = tx.Query(ctx, open)
-	if err != nil {
-		return nil, err
-	}
 	var key string
 	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&key, &n}, func() error {
-		at(key).DLQOpen += n
-		return nil
-	})
+	err = outbox.Each(ctx, tx, "group dead letters", open, nil, []any{&key, &n}, func() { at(key).DLQOpen += n })
 	if err != nil {
 		return nil, err
 	}

@@ -3,11 +3,8 @@ package stats
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -45,7 +42,8 @@ type HistoryFigures struct {
 	Out    int64 `json:"out"`
 	Failed int64 `json:"failed"`
 	Dead   int64 `json:"dead"`
-	// P50 and P99 are how long half and nearly all of the published events took since they were to be published; nil: none was.
+	// P50 and P99 are how long half and nearly all of the published events took since they were to be
+	// published; nil: none was.
 	P50 *float64 `json:"p50Seconds"`
 	P99 *float64 `json:"p99Seconds"`
 }
@@ -71,8 +69,9 @@ type HistoryReport struct {
 	Types       []HistoryType `json:"types"`
 }
 
-// A range of the primary key. The steps are those of one row per hour, whatever is chosen ($2, $3); the types are summed up
-// here where the hours are whole, and from their minutes where not ($4: one hour).
+// A range of the primary key. The steps are those of one row per hour, whatever is chosen ($2, $3);
+// the types are summed up here where the hours are whole, and from their minutes where not ($4: one
+// hour).
 const selectHistory = `
 SELECT h.at, h.topic, h.event_type, h.figures, CASE WHEN $4 <> '7d' AND (c.charted OR $4 = '1h') THEN h.minutes END, c.charted, c.listed
   FROM outbox_history AS h,
@@ -113,7 +112,8 @@ func (s sums) figures() HistoryFigures {
 	}
 }
 
-// History reads what became of events, with a step for each moment of the span, also where nothing happened.
+// History reads what became of events, with a step for each moment of the span, also where nothing
+// happened.
 func History(ctx context.Context, db outbox.Querier, now time.Time, p HistoryParams) (HistoryReport, error) {
 	span, known := historySpans()[p.Span]
 	if !known {
@@ -122,15 +122,13 @@ func History(ctx context.Context, db outbox.Querier, now time.Time, p HistoryPar
 	first := now.Add(-span.length).Truncate(span.begins)
 	steps := make([]sums, int(now.Sub(first)/span.step)+1)
 	types := map[HistoryType]*sums{}
-	rows, err := db.Query(ctx, selectHistory, first.Truncate(time.Hour), p.Topic, p.Type, p.Span, !p.NoTypes)
-	if err != nil {
-		return HistoryReport{}, fmt.Errorf("read the history: %w", err)
-	}
 	var at time.Time
 	var key HistoryType
 	var figures, minutes []int32
 	var charted, listed bool
-	_, err = pgx.ForEachRow(rows, []any{&at, &key.Topic, &key.Type, &figures, &minutes, &charted, &listed}, func() error {
+	args := []any{first.Truncate(time.Hour), p.Topic, p.Type, p.Span, !p.NoTypes}
+	into := []any{&at, &key.Topic, &key.Type, &figures, &minutes, &charted, &listed}
+	err := outbox.Each(ctx, db, "read the history", selectHistory, args, into, func() {
 		if charted {
 			for i := range steps {
 				switch from := int(first.Add(time.Duration(i) * span.step).Sub(at).Minutes()); {
@@ -143,7 +141,7 @@ func History(ctx context.Context, db outbox.Querier, now time.Time, p HistoryPar
 			}
 		}
 		if !listed {
-			return nil
+			return
 		}
 		if types[key] == nil {
 			types[key] = &sums{}
@@ -153,10 +151,9 @@ func History(ctx context.Context, db outbox.Querier, now time.Time, p HistoryPar
 		} else {
 			types[key].add(figures)
 		}
-		return nil
 	})
 	if err != nil {
-		return HistoryReport{}, fmt.Errorf("read the history: %w", err)
+		return HistoryReport{}, err
 	}
 	return historyReport(p.Span, first, span.step, steps, types), nil
 }
@@ -176,7 +173,8 @@ func historyReport(span string, first time.Time, step time.Duration, steps []sum
 	return r
 }
 
-// quantile is the latency in seconds that a share of the events did not exceed, as exact as the steps are.
+// quantile is the latency in seconds that a share of the events did not exceed, as exact as the
+// steps are.
 func quantile(latency []int64, share float64) *float64 {
 	var total, seen float64
 	for _, n := range latency {

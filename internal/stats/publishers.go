@@ -14,8 +14,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// Publishers lists the publishers that sent a heartbeat within the last minutes, and who holds events without one: those that are
-// alive first, the oldest first.
+// Publishers lists the publishers that sent a heartbeat within the last minutes, and who holds
+// events without one: those that are alive first, the oldest first.
 func Publishers(ctx context.Context, db outbox.Querier) ([]dispatch.Peer, error) {
 	peers, err := dispatch.Holders(ctx, db)
 	slices.SortStableFunc(peers, func(a, b dispatch.Peer) int {
@@ -81,20 +81,15 @@ func stranded(ctx context.Context, tx pgx.Tx, names outbox.Names, r *Report) err
 	if len(r.Publishers) == 0 || left != nil && len(left) == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, waitingOfTypes, tenants, left)
-	if err != nil {
-		return err
-	}
 	var s StrandedType
 	var tenant string
-	_, err = pgx.ForEachRow(rows, []any{&s.Namespace, &s.EventType, &tenant, &s.Events, &s.OldestAt}, func() error {
+	into := []any{&s.Namespace, &s.EventType, &tenant, &s.Events, &s.OldestAt}
+	return outbox.Each(ctx, tx, "look for what nobody takes", waitingOfTypes, []any{tenants, left}, into, func() {
 		var none bool
 		if none, s.Told = dispatch.Stranded(r.Publishers, names, s.Namespace, s.EventType, tenant); none {
 			r.addStranded(s)
 		}
-		return nil
 	})
-	return err
 }
 
 // addStranded adds what waits of a type, whose tenants follow each other.

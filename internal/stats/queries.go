@@ -36,7 +36,8 @@ WITH blocked AS MATERIALIZED (
 	// Behind a scheduled event of its ordering key, and neither scheduled nor parked itself.
 	behindScheduled = `b.seq IS NULL AND s.seq IS NOT NULL AND coalesce(e.deliver_at <= now(), true)`
 
-	// What waits, whether it is parked (b is not null), and whether a scheduled event of its key is before it (s is not null).
+	// What waits, whether it is parked (b is not null), and whether a scheduled event of its key is
+	// before it (s is not null).
 	waitingEvents = `
   FROM outbox_events AS e
   LEFT JOIN blocked AS b ON b.ordering_key = e.ordering_key AND b.seq < e.seq
@@ -52,8 +53,9 @@ WITH blocked AS MATERIALIZED (
        count(*) FILTER (WHERE ` + exhausted + `),
        min(greatest(e.created_at, e.deliver_at)) FILTER (WHERE ` + forPublishers + `),`
 
-	// One walk over outbox_events_seq_claim_idx. A row whose lease has run out is due again. What is parked waits for an
-	// operator and what is scheduled for its time, not for a publisher: it is no backlog and counts apart.
+	// One walk over outbox_events_seq_claim_idx. A row whose lease has run out is due again. What is
+	// parked waits for an operator and what is scheduled for its time, not for a publisher: it is no
+	// backlog and counts apart.
 	backlogQuery = blockedKeys + `
 SELECT now(), ` + figures + `
        count(*) FILTER (WHERE ` + forPublishers + ` AND created_at > now() - interval '1 minute'),
@@ -63,22 +65,24 @@ SELECT now(), ` + figures + `
        count(*) FILTER (WHERE ` + scheduled + `),
        count(*) FILTER (WHERE ` + behindScheduled + `)` + waitingEvents
 
-	// What died within the minute, by outbox_events_dead_at_idx, and how much of it also came in within the minute.
+	// What died within the minute, by outbox_events_dead_at_idx, and how much of it also came in
+	// within the minute.
 	diedQuery = `
 SELECT count(*), count(*) FILTER (WHERE created_at > now() - interval '1 minute')
   FROM outbox_events
  WHERE dead_at > now() - interval '1 minute'`
 
-	// Ranges of outbox_events_published_at_idx, which is all that is read where the table was vacuumed. Each is counted by
-	// itself: to compare every row of the hour with the shorter spans takes as long again as to count it.
+	// Ranges of outbox_events_published_at_idx, which is all that is read where the table was
+	// vacuumed. Each is counted by itself: to compare every row of the hour with the shorter spans
+	// takes as long again as to count it.
 	publishedQuery = `
 SELECT (SELECT count(*) FROM outbox_events WHERE published_at > now() - interval '1 minute'),
        (SELECT count(*) FROM outbox_events WHERE published_at > now() - interval '5 minutes'),
        (SELECT count(*) FROM outbox_events WHERE published_at > now() - interval '1 hour'),
        has_table_privilege('outbox_audit', 'SELECT')`
 
-	// What cleanups of the last hour may have removed; an earlier one cannot have removed anything published since. A
-	// dispatcher's role may not read the audit.
+	// What cleanups of the last hour may have removed; an earlier one cannot have removed anything
+	// published since. A dispatcher's role may not read the audit.
 	cleanedQuery = `
 SELECT max((detail #>> '{events,olderThan}')::timestamptz)
   FROM outbox_audit
@@ -90,7 +94,8 @@ SELECT count(*)
   FROM outbox_events
  WHERE published_at > now() - interval '1 minute' AND created_at > now() - interval '1 minute'`
 
-	// Dead letters are counted when they are written (migration 00021). A dead event has one that is open or discarded.
+	// Dead letters are counted when they are written (migration 00021). A dead event has one that is
+	// open or discarded.
 	dlqQuery = `SELECT state, error_reason, sum(n)::bigint FROM outbox_dlq_counts GROUP BY 1, 2 HAVING sum(n) <> 0`
 
 	// %s is an expression of the allow-list in groupColumn.
@@ -102,8 +107,9 @@ SELECT coalesce((%s)::text, ''), ` + figures + `
 
 	dlqGroupQuery = `SELECT %s, sum(n)::bigint FROM outbox_dlq_counts WHERE state = 'open' GROUP BY 1 HAVING sum(n) <> 0`
 
-	// Tenants may be as many as dead letters, so they are not counted when these are written, but read from
-	// outbox_dlq_open_tenant_idx alone. Those without a tenant are the rest: counting them would read the table.
+	// Tenants may be as many as dead letters, so they are not counted when these are written, but read
+	// from outbox_dlq_open_tenant_idx alone. Those without a tenant are the rest: counting them would
+	// read the table.
 	dlqTenantQuery = `
 WITH named AS (
     SELECT tenant_id::text AS tenant, count(*) AS n FROM outbox_dlq WHERE state = 'open' AND tenant_id IS NOT NULL GROUP BY 1),
@@ -112,8 +118,8 @@ rest AS (
 SELECT tenant, n::bigint FROM named UNION ALL SELECT '', n::bigint FROM rest WHERE n <> 0`
 )
 
-// waitingOfTypes counts what waits of the types $2, NULL for all: apart for each tenant of $1, which publishers have for themselves.
-// It walks the claim index, which is what waits.
+// waitingOfTypes counts what waits of the types $2, NULL for all: apart for each tenant of $1,
+// which publishers have for themselves. It walks the claim index, which is what waits.
 const waitingOfTypes = `
 SELECT namespace, event_type::text, CASE WHEN tenant_id::text = ANY ($1::text[]) THEN tenant_id::text ELSE '' END, count(*), min(created_at)
   FROM outbox_events

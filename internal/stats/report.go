@@ -14,25 +14,25 @@ import (
 type Report struct {
 	At time.Time `json:"at"`
 
-	// Backlog counts the events that are neither published nor dead nor parked nor scheduled; it is the sum of Due, BackingOff and
-	// InFlight.
+	// Backlog counts the events that are neither published nor dead nor parked nor scheduled; it is
+	// the sum of Due, BackingOff and InFlight.
 	Backlog    int64 `json:"backlog"`
 	Due        int64 `json:"due"`
 	BackingOff int64 `json:"backingOff"`
 	InFlight   int64 `json:"inFlight"`
-	// Scheduled counts the events that wait for their time, and BehindScheduled those that wait behind them in their ordering
-	// keys: no backlog either.
+	// Scheduled counts the events that wait for their time, and BehindScheduled those that wait behind
+	// them in their ordering keys: no backlog either.
 	Scheduled       int64 `json:"scheduled"`
 	BehindScheduled int64 `json:"behindScheduled"`
-	// Parked counts the events that wait behind a dead one of their ordering key, and BlockedKeys the keys with such a one.
-	// They go on when it is replayed or discarded.
+	// Parked counts the events that wait behind a dead one of their ordering key, and BlockedKeys the
+	// keys with such a one. They go on when it is replayed or discarded.
 	Parked         int64      `json:"parked"`
 	BlockedKeys    int64      `json:"blockedKeys"`
 	OldestParkedAt *time.Time `json:"oldestParkedAt"`
 	// Dead counts the dead events by their dead letters, open or discarded.
 	Dead int64 `json:"dead"`
-	// AtMaxAttempts counts the events that have no attempts left: those that wait, and the open dead letters of those that
-	// died of it. One that was discarded asks for nothing any more.
+	// AtMaxAttempts counts the events that have no attempts left: those that wait, and the open dead
+	// letters of those that died of it. One that was discarded asks for nothing any more.
 	AtMaxAttempts int64 `json:"atMaxAttempts"`
 
 	OldestUnpublishedAt *time.Time `json:"oldestUnpublishedAt"`
@@ -62,8 +62,8 @@ type Published struct {
 	Last1m int64 `json:"last1m"`
 	Last5m int64 `json:"last5m"`
 	Last1h int64 `json:"last1h"`
-	// CountedSince is set when a cleanup has removed events of the last hour: what was published before is not in the
-	// counts.
+	// CountedSince is set when a cleanup has removed events of the last hour: what was published
+	// before is not in the counts.
 	CountedSince *time.Time `json:"countedSince"`
 }
 
@@ -75,13 +75,28 @@ const (
 	FlowNotShrinking = "not_shrinking"
 )
 
-// Flow compares what joined the backlog with what left it, published or dead, during the last minute.
+// Flow compares what joined the backlog with what left it, published or dead, during the last
+// minute.
 type Flow struct {
 	State            string  `json:"state"`
 	ArrivalPerSecond float64 `json:"arrivalPerSecond"`
 	DrainPerSecond   float64 `json:"drainPerSecond"`
 	// ETASeconds is the time until the backlog is gone at this pace; nil when it does not shrink.
 	ETASeconds *float64 `json:"etaSeconds"`
+}
+
+// Forecast says what becomes of the backlog at this pace.
+func (f Flow) Forecast() string {
+	switch f.State {
+	case FlowDrained:
+		return "drained"
+	case FlowKeepingUp:
+		return "keeping up"
+	case FlowShrinking:
+		return "drained in about " + words.Seconds(*f.ETASeconds)
+	default:
+		return "the backlog does not shrink"
+	}
 }
 
 // DLQ counts the open dead letters.
@@ -100,8 +115,8 @@ type TopicState struct {
 	Error string    `json:"error,omitempty"`
 }
 
-// OutageSeconds is how long the topic has not been published to, at least a second: the publisher that tells has another
-// clock than the database.
+// OutageSeconds is how long the topic has not been published to, at least a second: the publisher
+// that tells has another clock than the database.
 func (t TopicState) OutageSeconds(at time.Time) float64 {
 	if t.Since.IsZero() {
 		return 1

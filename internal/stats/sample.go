@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Sample is the part of a Report that a publisher shows as metrics: it costs one index walk and no
@@ -39,16 +40,22 @@ SELECT count(*) FILTER (WHERE ` + forPublishers + `),
        outbox_claimable(100000),
        (SELECT count(*) FROM outbox_pauses WHERE until IS NULL OR until > now())` + waitingEvents
 
+// beginSample: compiling the walk takes a second, walking over 60,000 events a tenth of that.
+const beginSample = `BEGIN READ ONLY; SET LOCAL jit = off`
+
 // TakeSample reads a Sample. maxAttempts is the publisher's maximum, for the rows that have none of
 // their own.
-func TakeSample(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, maxAttempts int) (s Sample, err error) {
-	if err := db.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds,
-		&s.AtMaxAttempts, &s.DLQOpen, &s.Parked, &s.BlockedKeys, &s.Scheduled, &s.Claimable, &s.Pauses); err != nil {
+func TakeSample(ctx context.Context, db *pgxpool.Pool, maxAttempts int) (s Sample, err error) {
+	err = pgx.BeginTxFunc(ctx, db, pgx.TxOptions{BeginQuery: beginSample}, func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, sampleQuery, maxAttempts).Scan(&s.Backlog, &s.OldestAgeSeconds,
+			&s.AtMaxAttempts, &s.DLQOpen, &s.Parked, &s.BlockedKeys, &s.Scheduled, &s.Claimable, &s.Pauses); err != nil {
+			return err
+		}
+		s.Consumers, err = Consumers(ctx, tx)
+		return err
+	})
+	if err != nil {
 		return s, fmt.Errorf("sample the backlog: %w", err)
 	}
-	s.Consumers, err = Consumers(ctx, db)
-	return s, err
+	return s, nil
 }

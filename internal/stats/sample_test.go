@@ -29,3 +29,15 @@ func TestASampleIsAPartOfTheReport(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, stats.Sample{DLQOpen: map[string]int64{}, Consumers: []stats.Consumer{}}, empty)
 }
+
+// Compiling what walks over a backlog takes longer than the walk.
+func TestASampleIsNotCompiled(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	_, err := pool.Exec(t.Context(), `CREATE OR REPLACE FUNCTION outbox_claimable(most bigint DEFAULT 10000) RETURNS bigint LANGUAGE sql
+		AS $$SELECT CASE current_setting('jit') WHEN 'off' THEN 7 ELSE 0 END$$`)
+	require.NoError(t, err)
+	sample, err := stats.TakeSample(t.Context(), pool, maxAttempts)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, sample.Claimable)
+}

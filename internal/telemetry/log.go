@@ -16,8 +16,8 @@ import (
 const repeatAfter = 10 * time.Second
 
 // Log writes what a dispatcher does as log lines: published rows at debug
-// (or at info, where that is asked for), failed attempts at warn, deaths at error. Durations are in milliseconds, and their keys
-// say so. It never writes a payload.
+// (or at info, where that is asked for), failed attempts at warn, deaths at error. Durations are in
+// milliseconds, and their keys say so. It never writes a payload.
 type Log struct {
 	log       *slog.Logger
 	published slog.Level

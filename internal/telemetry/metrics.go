@@ -32,7 +32,8 @@ type Metrics struct {
 	breaker   *prometheus.GaugeVec
 }
 
-// The kinds of anomalous events. An event type never becomes a label: a plain INSERT may invent any.
+// The kinds of anomalous events. An event type never becomes a label: a plain INSERT may invent
+// any.
 const (
 	anomalyOtherID     = "other_event_id"
 	anomalyExtraFields = "extra_fields"
@@ -155,7 +156,8 @@ func (m *Metrics) TopicChanged(s dispatch.TopicReport) {
 // Trouble implements dispatch.Observer.
 func (m *Metrics) Trouble(doing string, _ error) { m.troubles.WithLabelValues(doing).Inc() }
 
-// RegisterProcess registers the metrics of the process, and a gauge of 1 whose labels name the program that runs.
+// RegisterProcess registers the metrics of the process, and a gauge of 1 whose labels name the
+// program that runs.
 func RegisterProcess(r prometheus.Registerer, version, commit, goVersion string) {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "1, with the version of outboxctl in its labels.",

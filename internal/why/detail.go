@@ -82,7 +82,8 @@ func Event(ctx context.Context, o *dlq.Outbox, p DetailParams) (EventDetail, err
 	return d, err
 }
 
-// DeadLetter describes a dead letter. Of an event with several, the newest open one is meant, or else the newest.
+// DeadLetter describes a dead letter. Of an event with several, the newest open one is meant, or
+// else the newest.
 func DeadLetter(ctx context.Context, o *dlq.Outbox, p DetailParams) (DeadLetterDetail, error) {
 	if err := p.Check(); err != nil {
 		return DeadLetterDetail{}, err
@@ -107,7 +108,8 @@ func DeadLetter(ctx context.Context, o *dlq.Outbox, p DetailParams) (DeadLetterD
 	return d, err
 }
 
-// Check reports what is wrong with the params, before anything is opened, and makes the id canonical.
+// Check reports what is wrong with the params, before anything is opened, and makes the id
+// canonical.
 func (p *DetailParams) Check() (err error) {
 	if p.ID, err = outbox.ParseID(p.ID); err != nil {
 		return err
@@ -115,7 +117,8 @@ func (p *DetailParams) Check() (err error) {
 	return idem.CheckConsumers(p.Consumers)
 }
 
-// surroundings gathers what belongs to the event about. row is its row as it is now, nil when it is gone.
+// surroundings gathers what belongs to the event about. row is its row as it is now, nil when it is
+// gone.
 func surroundings(ctx context.Context, o *dlq.Outbox, row *outbox.Event, about outbox.Event, names []string) (s Surroundings, err error) {
 	deaths, err := o.Deaths(ctx, about.ID)
 	if err != nil {

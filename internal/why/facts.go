@@ -36,7 +36,8 @@ type facts struct {
 	MaxAttempts int
 	// Ahead counts the due events before it, up to aheadBound.
 	Ahead int64
-	// KeyAhead counts the events before it in its ordering key, up to aheadBound; Head is the first of them, which has First.
+	// KeyAhead counts the events before it in its ordering key, up to aheadBound; Head is the first of
+	// them, which has First.
 	KeyAhead int64
 	Head     *facts
 	First    bool
@@ -47,12 +48,14 @@ type facts struct {
 	Publishers      []dispatch.Peer
 	// Names are those of the catalogue.
 	Names outbox.Names
-	// LeasedAt is since when the event is leased; Lockers are the sessions that have locked its row otherwise.
+	// LeasedAt is since when the event is leased; Lockers are the sessions that have locked its row
+	// otherwise.
 	LeasedAt *time.Time
 	Lockers  []locker
 	// Pauses are those of operators that hold the event back.
 	Pauses []outbox.Pause
-	// CleanupAt and CleanupOlderThan are of the newest cleanup that removed published events; zero: there was none.
+	// CleanupAt and CleanupOlderThan are of the newest cleanup that removed published events; zero:
+	// there was none.
 	CleanupAt, CleanupOlderThan time.Time
 	// MadeAt is when the event's id was made; zero when the id does not contain it.
 	MadeAt time.Time
@@ -67,7 +70,8 @@ SELECT count(*)
            AND NOT ` + outbox.Leased + ` @> seq
          LIMIT $2) AS ahead`
 
-// What stands before an event in its ordering key, and the first of it. Reads outbox_events_turn_idx.
+// What stands before an event in its ordering key, and the first of it. Reads
+// outbox_events_turn_idx.
 const countAheadInKey = `
 SELECT count(*), (array_agg(id::text ORDER BY seq))[1]
   FROM (SELECT id, seq FROM outbox_events
@@ -90,14 +94,15 @@ type locker struct {
 	Since       *time.Time // nil: this login may not see it
 }
 
-// The lease of an event, and who has locked its row: the row names the transaction, or the group of transactions, and each of those
-// holds a lock on itself until it ends. A publisher locks a row for the moment of its claim; this looks a moment later.
+// The lease of an event, and who has locked its row: the row names the transaction, or the group of
+// transactions, and each of those holds a lock on itself until it ends. A publisher locks a row for
+// the moment of its claim; this looks a moment later.
 const (
 	// Which transaction has locked a row is not among the columns that a viewer may read.
 	mayReadLocks   = `SELECT has_table_privilege('outbox_events', 'SELECT')`
 	selectLeasedAt = `SELECT since FROM outbox_leases WHERE seqs @> $1::bigint`
 	selectLockers  = `
-SELECT a.pid, a.application_name, a.usename::text, a.xact_start
+SELECT a.pid, a.application_name AS application, a.usename::text AS user, a.xact_start AS since
   FROM outbox_events AS e
   JOIN pg_locks AS l ON l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock' AND l.transactionid = e.xmax
   JOIN pg_stat_activity AS a ON a.pid = l.pid
@@ -114,7 +119,8 @@ SELECT a.at, (a.detail #>> '{events,olderThan}')::timestamptz
  ORDER BY a.at DESC, a.id DESC
  LIMIT 1`
 
-// gather gathers what is known about the event that id means. The publishers try one maxAttempts times.
+// gather gathers what is known about the event that id means. The publishers try one maxAttempts
+// times.
 func gather(ctx context.Context, o *dlq.Outbox, id string, maxAttempts int) (f facts, err error) {
 	f.MaxAttempts = maxAttempts
 	if f.Now, err = o.Now(ctx); err != nil {
@@ -190,15 +196,11 @@ func addHolders(ctx context.Context, o *dlq.Outbox, f *facts) error {
 	case !errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("look for the event's lease: %w", err)
 	}
-	var may bool
-	if err := o.DB.QueryRow(ctx, mayReadLocks).Scan(&may); err != nil || !may {
+	may, err := outbox.One[bool](ctx, o.DB, "look at the rights", mayReadLocks)
+	if err != nil || !may {
 		return err
 	}
-	rows, err := o.DB.Query(ctx, selectLockers, f.Event.ID)
-	if err != nil {
-		return fmt.Errorf("look who has locked the event: %w", err)
-	}
-	f.Lockers, err = pgx.CollectRows(rows, pgx.RowToStructByPos[locker])
+	f.Lockers, err = outbox.Rows[locker](ctx, o.DB, "look who has locked the event", selectLockers, f.Event.ID)
 	return err
 }
 
@@ -223,16 +225,15 @@ func addHead(ctx context.Context, o *dlq.Outbox, f *facts) error {
 
 // addQueue looks at what stands between a waiting event and its publication.
 func addQueue(ctx context.Context, o *dlq.Outbox, f *facts) error {
-	if err := o.DB.QueryRow(ctx, countAhead, f.Event.Seq, aheadBound).Scan(&f.Ahead); err != nil {
-		return fmt.Errorf("count what waits before the event: %w", err)
+	var err error
+	f.Ahead, err = outbox.One[int64](ctx, o.DB, "count what waits before the event", countAhead,
+		f.Event.Seq, aheadBound)
+	if err != nil {
+		return err
 	}
-	if err := o.DB.QueryRow(ctx, hasPublishers).Scan(&f.PublishersKnown); err != nil {
-		return fmt.Errorf("look for publishers: %w", err)
+	f.PublishersKnown, err = outbox.One[bool](ctx, o.DB, "look for publishers", hasPublishers)
+	if err == nil && f.PublishersKnown {
+		f.Publishers, err = dispatch.Peers(ctx, o.DB)
 	}
-	if !f.PublishersKnown {
-		return nil
-	}
-	publishers, err := dispatch.Peers(ctx, o.DB)
-	f.Publishers = publishers
 	return err
 }

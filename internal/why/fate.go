@@ -42,7 +42,8 @@ func (f facts) sayExpires(r *Result, event, when string) {
 		event, wire.SpanText(f.Policy.ExpiresAfter), when)
 }
 
-// sayFate tells what becomes of the event when that ends which holds it back, at the time end where that is known.
+// sayFate tells what becomes of the event when that ends which holds it back, at the time end where
+// that is known.
 func (f facts) sayFate(r *Result, event, when string, end *time.Time) {
 	if f.sayLastAttempt(r, event) {
 		return
@@ -70,8 +71,9 @@ func (f facts) sayFate(r *Result, event, when string, end *time.Time) {
 	}
 }
 
-// sayLastAttempt foresees the death of an event that has used up its attempts: the maximum was lowered, or its
-// publishers ended without a verdict. A lease that has run out is charged with the next claim.
+// sayLastAttempt foresees the death of an event that has used up its attempts: the maximum was
+// lowered, or its publishers ended without a verdict. A lease that has run out is charged with the
+// next claim.
 func (f facts) sayLastAttempt(r *Result, event string) bool {
 	used := f.Event.AttemptCount
 	if f.Event.LockedUntil != nil {

@@ -33,8 +33,9 @@ type Found struct {
 	ID string
 }
 
-// Find returns what has an id, the beginning of one, or a key: a plan, a dead letter, an event, an aggregate of some event, a
-// tenant of some dead letter. It only looks whether that exists. Of an event with dead letters, the one that matters is found.
+// Find returns what has an id, the beginning of one, or a key: a plan, a dead letter, an event, an
+// aggregate of some event, a tenant of some dead letter. It only looks whether that exists. Of an
+// event with dead letters, the one that matters is found.
 func Find(ctx context.Context, o *dlq.Outbox, text string) (Found, error) {
 	text = strings.TrimSpace(text)
 	id, err := outbox.ParseID(text)
@@ -118,7 +119,8 @@ func findAggregate(ctx context.Context, o *dlq.Outbox, aggregate string) (Found,
 		return Found{}, none
 	}
 	some := false
-	// A value that the column cannot have ends the transaction it is asked in, which may be the caller's.
+	// A value that the column cannot have ends the transaction it is asked in, which may be the
+	// caller's.
 	err = pgx.BeginTxFunc(ctx, o.DB, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		inside := o.Within(tx)
 		f := outbox.Filter{AggregateType: aggregateType, AggregateIDs: ids}

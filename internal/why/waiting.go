@@ -73,8 +73,8 @@ func (f facts) waiting(r *Result) {
 	}
 }
 
-// sayTurn explains an event that is not the first of its ordering key, and reports whether it is one. What holds back the
-// first holds back all.
+// sayTurn explains an event that is not the first of its ordering key, and reports whether it is
+// one. What holds back the first holds back all.
 func (f facts) sayTurn(r *Result) bool {
 	if f.Head == nil {
 		return false
@@ -167,7 +167,8 @@ func (f facts) sayPaused(r *Result) bool {
 	return true
 }
 
-// sayPauses names pauses and what ends them, and returns when they have ended by themselves, if they do.
+// sayPauses names pauses and what ends them, and returns when they have ended by themselves, if
+// they do.
 func (f facts) sayPauses(r *Result, event string, pauses []outbox.Pause) *time.Time {
 	end, because := pauses[0].Until, event+" waits because"
 	for _, p := range pauses {
@@ -223,7 +224,8 @@ func (f facts) sayTopicDown(r *Result) bool {
 	return true
 }
 
-// sayStranded explains that every live publisher leaves the event to others and reports whether they do.
+// sayStranded explains that every live publisher leaves the event to others and reports whether
+// they do.
 func (f facts) sayStranded(r *Result) bool {
 	e, live := f.Event, f.live()
 	stranded, told := dispatch.Stranded(live, f.Names, e.Namespace, e.EventType, textOr(e.TenantID, ""))

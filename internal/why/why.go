@@ -53,7 +53,8 @@ type Result struct {
 	Commands []string `json:"commands"`
 }
 
-// Explain explains where an event is. An event that is not in the database is a result (NotFound), not an error.
+// Explain explains where an event is. An event that is not in the database is a result (NotFound),
+// not an error.
 func Explain(ctx context.Context, o *dlq.Outbox, p Params) (Result, error) {
 	id, err := outbox.ParseID(p.ID)
 	if err != nil {
@@ -144,7 +145,8 @@ func (f facts) absent(r *Result) {
 	r.do("outboxctl consumer show %s   # has a consumer seen it?", f.EventID)
 }
 
-// sayRemoved tells of an event of which only what operators did is left, and reports whether there is such.
+// sayRemoved tells of an event of which only what operators did is left, and reports whether there
+// is such.
 func (f facts) sayRemoved(r *Result) bool {
 	// What a consumer forgot may be another database's event.
 	audit := slices.DeleteFunc(slices.Clone(f.Audit), func(a dlq.AuditRow) bool {
@@ -184,7 +186,8 @@ const (
 	endUnsure
 )
 
-// ending is how the event ended by what operators did to it last, and the event that replaced it where it was corrected.
+// ending is how the event ended by what operators did to it last, and the event that replaced it
+// where it was corrected.
 func (f facts) ending(audit []dlq.AuditRow) (end ending, correction string) {
 	for _, a := range slices.Backward(audit) {
 		var detail struct {
@@ -313,8 +316,8 @@ func (f facts) sayBehind(r *Result) {
 	}
 }
 
-// putRight names the commands for an open dead letter. One that would fail again unchanged has to be corrected; an edit
-// changes the payload alone.
+// putRight names the commands for an open dead letter. One that would fail again unchanged has to
+// be corrected; an edit changes the payload alone.
 func (r *Result) putRight(letter, reason string) {
 	r.do("outboxctl dlq show %s --payload pretty", letter)
 	switch outbox.DeadReason(reason) {

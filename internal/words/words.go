@@ -28,7 +28,8 @@ func Counted(n int64, noun string) string {
 	return humanize.Comma(n) + " " + noun + "s"
 }
 
-// NoneOf begins a sentence about a number of things of which nothing was done: none of 3 events, the one event of 1 not.
+// NoneOf begins a sentence about a number of things of which nothing was done: none of 3 events,
+// the one event of 1 not.
 func NoneOf(n int64, noun string) string {
 	if n == 1 {
 		return "the " + noun + " could not"
@@ -69,7 +70,8 @@ func OneOf(flag, value string, known []string) error {
 	return DidYouMean(fault.Usagef("%s: %q is none of %s", flag, value, strings.Join(known, ", ")), value, known, "")
 }
 
-// DidYouMean adds the known word that a word was most likely meant to be to an error, or another hint when none is close.
+// DidYouMean adds the known word that a word was most likely meant to be to an error, or another
+// hint when none is close.
 func DidYouMean(err error, word string, known []string, otherwise string) error {
 	if similar := catalogue.Nearest(word, known); similar != "" {
 		return fault.Hint(err, "did you mean %s?", similar)

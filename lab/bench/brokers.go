@@ -18,8 +18,8 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// Brokers drains to every destination that there is: a NATS server and a fake of Kafka in this process, a node of RabbitMQ
-// where it is installed, and those that need no server.
+// Brokers drains to every destination that there is: a NATS server and a fake of Kafka in this
+// process, a node of RabbitMQ where it is installed, and those that need no server.
 func Brokers() bench.Mode {
 	return bench.Mode{Name: "brokers", Summary: "drain to each destination, on servers of its own", Inside: true, Measure: measure(brokers)}
 }
@@ -70,41 +70,34 @@ func (s *servers) stop() {
 func (s *servers) then(stop func()) { s.stops = append(s.stops, stop) }
 
 func (s *servers) nats(context.Context) (broker.Broker, error) {
-	dir, err := os.MkdirTemp("", "outboxctl-bench-nats-")
-	rig.Check(err)
+	dir := rig.Must(os.MkdirTemp("", "outboxctl-bench-nats-"))
 	s.then(func() { _ = os.RemoveAll(dir) })
-	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true})
-	rig.Check(err)
+	n := rig.Must(server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true}))
 	n.Start()
 	s.then(func() { n.Shutdown(); n.WaitForShutdown() })
 	n.ReadyForConnections(time.Minute)
-	c, err := nats.Connect(nats.Config{URL: n.ClientURL()})
+	return s.client(nats.Connect(nats.Config{URL: n.ClientURL()}))
+}
+
+// client has a connection closed before its server.
+func (s *servers) client(c broker.Broker, err error) (broker.Broker, error) {
 	rig.Check(err)
 	s.then(func() { _ = c.Close() })
 	return c, nil
 }
 
 func (s *servers) kafka(context.Context) (broker.Broker, error) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	rig.Check(err)
-	c, err := kafka.Connect(kafka.Config{Brokers: cluster.ListenAddrs()[0], Partitions: 4, Replication: 1})
-	rig.Check(err)
+	cluster := rig.Must(kfake.NewCluster(kfake.NumBrokers(1)))
 	s.then(cluster.Close)
-	s.then(func() { _ = c.Close() })
-	return c, nil
+	return s.client(kafka.Connect(kafka.Config{Brokers: cluster.ListenAddrs()[0], Partitions: 4, Replication: 1}))
 }
 
 func (s *servers) hasRabbit() bool {
-	var err error
-	s.node, err = rabbittest.Start()
-	rig.Check(err)
+	s.node = rig.Must(rabbittest.Start())
 	s.then(func() { _ = s.node.Stop() })
 	return s.node.Absent() == ""
 }
 
 func (s *servers) rabbit(context.Context) (broker.Broker, error) {
-	c, err := rabbitmq.Connect(rabbitmq.Config{URL: s.node.URL(rabbittest.Admin)})
-	rig.Check(err)
-	s.then(func() { _ = c.Close() })
-	return c, nil
+	return s.client(rabbitmq.Connect(rabbitmq.Config{URL: s.node.URL(rabbittest.Admin)}))
 }

@@ -19,8 +19,9 @@ const (
 	// minSchemaRate is what is left where each payload is checked by a JSON Schema.
 	minSchemaRate = 0.5
 	manyTypes     = 500
-	// turns is how often every installation is measured to judge it, each time with a part of the events: what else the
-	// machine does comes and goes within seconds, and a short run is more likely to meet a moment without it.
+	// turns is how often every installation is measured to judge it, each time with a part of the
+	// events: what else the machine does comes and goes within seconds, and a short run is more likely
+	// to meet a moment without it.
 	turns = 5
 )
 
@@ -65,8 +66,8 @@ func retype(e *emit.Event) { e.Type = typeName(rand.IntN(manyTypes)) }
 
 func typeName(n int) string { return fmt.Sprintf("order.created.%03d", n) }
 
-// catalogues drains and emits with every variant, in turn. To judge them, that is done several times, each time with another one
-// first, and the best of each figure counts.
+// catalogues drains and emits with every variant, in turn. To judge them, that is done several
+// times, each time with another one first, and the best of each figure counts.
 func catalogues(ctx context.Context, s *bench.Session) *bench.Report {
 	p, times := s.Params, 1
 	if p.Check {
@@ -88,7 +89,8 @@ func catalogues(ctx context.Context, s *bench.Session) *bench.Report {
 	return best[0]
 }
 
-// bestOf takes the better of each figure that is judged: whatever else the machine does only makes them worse.
+// bestOf takes the better of each figure that is judged: whatever else the machine does only makes
+// them worse.
 func bestOf(r, other *bench.Report) *bench.Report {
 	if r == nil {
 		return other

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/bench"
@@ -35,7 +38,8 @@ func Modes() []bench.Mode {
 // one measures a single drain.
 func one(ctx context.Context, s *bench.Session) (*bench.Report, error) { return s.One(ctx, s.Params) }
 
-// measure is a mode's Measure in steps: see rig.Carry. A step that must measures ends it, with what it measured.
+// measure is a mode's Measure in steps: see rig.Carry. A step that must measures ends it, with what
+// it measured.
 func measure(
 	steps func(ctx context.Context, s *bench.Session) *bench.Report,
 ) func(ctx context.Context, s *bench.Session) (*bench.Report, error) {
@@ -113,23 +117,44 @@ func compared(ctx context.Context, s *bench.Session) *bench.Report {
 
 // BackingOff is a drain behind rows that wait for their next attempt.
 func BackingOff() bench.Mode {
-	return bench.Mode{Name: "backing-off", Summary: "drain behind --head rows that wait for their next attempt", Measure: measure(behindHead),
+	return behindHead(bench.Mode{Name: "backing-off", Summary: "drain behind --head rows that wait for their next attempt",
 		Defaults: bench.Sizes{Head: 100_000},
-		Head:     &bench.Filling{EventType: builtin.TypeOrderCreated, Attempts: 3, DueIn: time.Hour, Namespace: "default"}}
+	}, order(), map[string]string{"attempt_count": "3", "next_attempt_at": "now() + interval '1 hour'"})
 }
 
 // PausedTopic is a drain behind rows of a topic the broker lacks.
 func PausedTopic() bench.Mode {
-	return bench.Mode{Name: "paused-topic", Summary: "drain behind --head rows of a topic the broker lacks", Measure: measure(behindHead),
+	payment := emit.Event{Type: builtin.TypePaymentSettled, Data: builtin.PaymentSettled{
+		OrderID: uuid.New(), PaymentIntentID: uuid.NewString(), AmountCents: 4200, SettledAt: time.Now(),
+	}}
+	return behindHead(bench.Mode{Name: "paused-topic", Summary: "drain behind --head rows of a topic the broker lacks",
 		Defaults: bench.Sizes{Head: 1_000_000}, Partly: true,
-		Head: &bench.Filling{EventType: builtin.TypePaymentSettled, Namespace: "default"}}
+	}, payment, map[string]string{"attempt_count": "0"})
 }
 
-// behindHead drains behind rows that cannot be claimed.
-func behindHead(ctx context.Context, s *bench.Session) *bench.Report {
-	return against(ctx, s, *s.Params.Mode.Head, func(report, normal *bench.Report) {
-		report.AtLeast("rate over one without a head", report.EventsPerSecond/normal.EventsPerSecond, minBehindHead)
+// order is an event like those that are measured.
+func order() emit.Event {
+	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New()}
+	return emit.Event{Type: builtin.TypeOrderCreated, Data: builtin.OrderCreated{CheckoutGroupID: uuid.New(), VendorOrderIDs: ids}}
+}
+
+// behindHead drains behind rows that cannot be claimed, and have to be left as they are.
+func behindHead(m bench.Mode, like emit.Event, columns map[string]string) bench.Mode {
+	m.Measure = measure(func(ctx context.Context, s *bench.Session) *bench.Report {
+		return against(ctx, s, like, columns, func(report, normal *bench.Report) {
+			report.AtLeast("rate over one without a head", report.EventsPerSecond/normal.EventsPerSecond, minBehindHead)
+		})
 	})
+	m.Verify = func(ctx context.Context, r *bench.Trial, report *bench.Report) error {
+		err := r.DB.Pool.QueryRow(ctx, `SELECT count(*) FROM outbox_events WHERE namespace <> $1 AND
+			(published_at IS NOT NULL OR dead_at IS NOT NULL OR attempt_count <> `+columns["attempt_count"]+`)`,
+			bench.Measured).Scan(&report.HeadDisturbed)
+		if err == nil && report.HeadDisturbed > 0 {
+			err = fmt.Errorf("%d of %d rows that had to be left alone were changed", report.HeadDisturbed, r.Params.Head)
+		}
+		return err
+	}
+	return m
 }
 
 // History compares the cost per event without and with published rows lying behind.
@@ -137,15 +162,17 @@ func History() bench.Mode {
 	return bench.Mode{Name: "history", Summary: "drain with --head published rows lying behind",
 		Defaults: bench.Sizes{Head: 5_000_000},
 		Measure: measure(func(ctx context.Context, s *bench.Session) *bench.Report {
-			behind := bench.Filling{EventType: builtin.TypeOrderCreated, Published: true, Namespace: "default"}
-			return against(ctx, s, behind, func(report, normal *bench.Report) {
+			published := map[string]string{"published_at": "now()"}
+			return against(ctx, s, order(), published, func(report, normal *bench.Report) {
 				report.AtMost("cost per event over one without history", normal.EventsPerSecond/report.EventsPerSecond, maxHistoryCost)
 			})
 		})}
 }
 
 // against measures a drain beside other rows and, to judge it, the same one without.
-func against(ctx context.Context, s *bench.Session, rows bench.Filling, judge func(report, normal *bench.Report)) *bench.Report {
+func against(
+	ctx context.Context, s *bench.Session, like emit.Event, columns map[string]string, judge func(report, normal *bench.Report),
+) *bench.Report {
 	var normal *bench.Report
 	if s.Params.Check {
 		plain := s.Params
@@ -153,7 +180,7 @@ func against(ctx context.Context, s *bench.Session, rows bench.Filling, judge fu
 		normal = must(s.One(ctx, plain))
 	}
 	report := must(s.Drain(ctx, s.Params, func(r *bench.Trial) error {
-		rig.Check(r.Fill(ctx, s.Params.Head, rows))
+		fill(ctx, r, s.Params.Head, like, columns)
 		return r.Emit(ctx, s.Params.Events)
 	}))
 	if normal != nil {
@@ -161,6 +188,10 @@ func against(ctx context.Context, s *bench.Session, rows bench.Filling, judge fu
 		judge(report, normal)
 	}
 	return report
+}
+
+func fill(ctx context.Context, r *bench.Trial, rows int, like emit.Event, columns map[string]string) {
+	rig.Fill(ctx, r.DB.Pool, rows, like, columns, r.Params.Progress)
 }
 
 // Backlog compares the cost per event of a small and a large backlog, which is the head itself.
@@ -175,7 +206,8 @@ func backlog(ctx context.Context, s *bench.Session) *bench.Report {
 		p.Events = n
 		return func() (*bench.Report, error) {
 			return s.Drain(ctx, p, func(r *bench.Trial) error {
-				return r.Fill(ctx, n, bench.Filling{EventType: builtin.TypeOrderCreated, Namespace: bench.Measured})
+				fill(ctx, r, n, order(), map[string]string{"namespace": "'" + bench.Measured + "'"})
+				return nil
 			})
 		}
 	}

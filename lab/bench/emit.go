@@ -42,7 +42,8 @@ type EmitWay struct {
 	Name         string  `json:"name"`
 	Processor    float64 `json:"processorMicros,omitempty"`
 	Clock        float64 `json:"clockMicros"`
-	// Over is the processor time over that of the INSERT, or the clock's where the system does not say.
+	// Over is the processor time over that of the INSERT, or the clock's where the system does not
+	// say.
 	Over float64 `json:"overInsert"`
 
 	sql       string
@@ -81,7 +82,8 @@ func emitting(ctx context.Context, s *bench.Session) *bench.Report {
 	return report
 }
 
-// emitWays measures every way in turns, each on a connection of its own. A single event is a transaction of its own.
+// emitWays measures every way in turns, each on a connection of its own. A single event is a
+// transaction of its own.
 func emitWays(ctx context.Context, r *bench.Trial) []EmitWay {
 	kind := "order_created"
 	if r.Params.Installation.Retype != nil {

@@ -17,21 +17,15 @@ const (
 	hotShare       = 5 // one key gets a fifth of the events
 )
 
-// parkedSQL puts a dead head into the way, and what waits behind it.
-const parkedSQL = `
-INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, dead_at, ordering_key)
-SELECT outbox_uuid_v7(), 'order_created', 'checkout_group', outbox_uuid_v7(), '{}', CASE WHEN n = 0 THEN now() END, 'default/parked'
-  FROM generate_series(0, $1::int) AS n
- ORDER BY n`
-
 // keylessSQL takes away what the schema has for keys.
 const keylessSQL = `
 DROP TRIGGER outbox_events_refuse_rekey ON outbox_events;
 DROP TRIGGER outbox_events_refuse_gap ON outbox_events;
 DROP INDEX outbox_events_turn_idx, outbox_events_ordered_claim_idx, outbox_events_blocking_idx`
 
-// Keyless measures what ordering keys cost: a drain without them, on a schema that knows none, with a thousand keys, with one,
-// behind parked rows, and beside a transaction that keeps every dead row.
+// Keyless measures what ordering keys cost: a drain without them, on a schema that knows none, with
+// a thousand keys, with one, behind parked rows, and beside a transaction that keeps every dead
+// row.
 func Keyless() bench.Mode {
 	return bench.Mode{Name: "keyless", Summary: "what ordering keys cost those who use none, few, or one, and beside --head parked rows",
 		Defaults: bench.Sizes{Head: 100_000, Rate: 800}, Measure: measure(keyless)}
@@ -42,9 +36,10 @@ func keyless(ctx context.Context, s *bench.Session) *bench.Report {
 	plain.Mode, plain.Keys, plain.Head = bench.Drain(), 0, 0
 	keyed := plain
 	keyed.Keys = max(plain.Events/2, 1)
+	withoutKeys := func(r *bench.Trial) { rig.Must(r.DB.Pool.Exec(ctx, keylessSQL)) }
 	var before, without, best *bench.Report
 	for range bench.Rounds { // in turn
-		before = must(bench.Faster(before, func() (*bench.Report, error) { return after(ctx, s, plain, keylessSQL) }))
+		before = must(bench.Faster(before, func() (*bench.Report, error) { return after(ctx, s, plain, withoutKeys) }))
 		without = must(s.Better(ctx, plain, without))
 		best = must(s.Better(ctx, keyed, best))
 	}
@@ -53,7 +48,10 @@ func keyless(ctx context.Context, s *bench.Session) *bench.Report {
 	hot.Keys, hot.Events = 1, max(plain.Events/hotShare, 1)
 	behind.Head = s.Params.Head
 	some, single := must(s.One(ctx, few)), must(s.One(ctx, hot))
-	parked := must(after(ctx, s, behind, parkedSQL, behind.Head))
+	parked := must(after(ctx, s, behind, func(r *bench.Trial) {
+		// A dead head, and what waits behind it.
+		fill(ctx, r, behind.Head+1, order(), map[string]string{"dead_at": "CASE WHEN n = 0 THEN now() END", "ordering_key": "'default/parked'"})
+	}))
 	few.Mode, few.Check = PinnedXmin(), false
 	pinned := pinnedXmin(ctx, s, few)
 	without.Compared = []*bench.Report{before, best, some, single, parked, pinned}
@@ -64,10 +62,10 @@ func keyless(ctx context.Context, s *bench.Session) *bench.Report {
 	return without
 }
 
-// after drains what is emitted after a statement.
-func after(ctx context.Context, s *bench.Session, p bench.Params, sql string, args ...any) (*bench.Report, error) {
+// after drains what is emitted after a change.
+func after(ctx context.Context, s *bench.Session, p bench.Params, change func(*bench.Trial)) (*bench.Report, error) {
 	return s.Drain(ctx, p, func(r *bench.Trial) error {
-		rig.Must(r.DB.Pool.Exec(ctx, sql, args...))
+		change(r)
 		return r.Emit(ctx, p.Events)
 	})
 }

@@ -60,23 +60,20 @@ func rowByRow(ctx context.Context, r *bench.Trial) (time.Duration, error) {
 }
 
 type naiveRow struct {
-	id, eventType, aggregateType, aggregateID string
-	payload                                   []byte
-	createdAt                                 time.Time
+	wire.Row
+	payload []byte
 }
 
 func naiveTurn(ctx context.Context, tx pgx.Tx, topic *pubsub.Publisher) int {
 	found := rig.Must(tx.Query(ctx, naiveSelectSQL, naiveBatch))
 	rows := rig.Must(pgx.CollectRows(found, func(row pgx.CollectableRow) (n naiveRow, err error) {
-		err = row.Scan(&n.id, &n.eventType, &n.aggregateType, &n.aggregateID, &n.payload, &n.createdAt)
+		n.Namespace = bench.Measured
+		err = row.Scan(&n.ID, &n.EventType, &n.AggregateType, &n.AggregateID, &n.payload, &n.CreatedAt)
 		return n, err
 	}))
 	for _, row := range rows {
-		rig.Must(topic.Publish(ctx, &pubsub.Message{
-			Data:       row.payload,
-			Attributes: wire.Attributes(wire.Row{ID: row.id, EventType: row.eventType, AggregateType: row.aggregateType, AggregateID: row.aggregateID, Namespace: bench.Measured, CreatedAt: row.createdAt}),
-		}).Get(ctx))
-		rig.Must(tx.Exec(ctx, naiveMarkSQL, row.id))
+		rig.Must(topic.Publish(ctx, &pubsub.Message{Data: row.payload, Attributes: wire.Attributes(row.Row)}).Get(ctx))
+		rig.Must(tx.Exec(ctx, naiveMarkSQL, row.ID))
 	}
 	return len(rows)
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -65,8 +64,8 @@ func servePage(ctx context.Context, r *bench.Trial) (at *servedPage) {
 	return at
 }
 
-// pageRole is the role the page reads under. The roles of a server belong to its first database; on one that has others a
-// scratch database grants them nothing.
+// pageRole is the role the page reads under. The roles of a server belong to its first database; on
+// one that has others a scratch database grants them nothing.
 func pageRole(r *bench.Trial) string {
 	if r.Params.DatabaseURL != "" {
 		return "-"
@@ -166,19 +165,16 @@ func (at *servedPage) measure(ctx context.Context, r *bench.Trial, v *Viewing) {
 
 // cost asks for an address again and again.
 func (at *servedPage) cost(ctx context.Context, path string) PageCost {
-	cost, took := PageCost{Address: path}, []time.Duration{}
-	h := bench.NewHistogram()
+	cost, h := PageCost{Address: path}, bench.NewHistogram()
 	for range pageRequests {
 		began := time.Now()
 		answer := rig.Must(at.ask(ctx, path))
 		if answer.status >= http.StatusBadRequest {
 			rig.Check(fmt.Errorf("ask for %s: it answers %d", path, answer.status))
 		}
-		took = append(took, time.Since(began))
-		bench.Record(h, took[len(took)-1])
+		bench.Record(h, time.Since(began))
 		cost.Status, cost.Bytes = answer.status, answer.bytes
 	}
-	slices.Sort(took)
-	cost.P95, cost.Duration = float64(took[len(took)*95/100].Microseconds())/1000, bench.PercentilesOf(h)
+	cost.P95, cost.Duration = float64(h.ValueAtQuantile(95))/1000, bench.PercentilesOf(h)
 	return cost
 }

@@ -42,7 +42,7 @@ func TestReveal(t *testing.T) {
 	require.False(t, js[bool](b, `location.href.includes("`+secret+`")`))
 
 	b.do(chromedp.Click(chromedp.CSS(".crumbs a")))
-	b.seeText("History")
+	b.see(`!location.pathname.endsWith("/reveal")`) // the menu has the page's words as well
 	require.False(t, js[bool](b, `document.documentElement.outerHTML.includes("`+secret+`") || JSON.stringify({...localStorage, ...sessionStorage}).includes("`+secret+`") || JSON.stringify(history.state || "").includes("`+secret+`")`))
 	require.Zero(t, js[int](b, `caches.keys().then(k => k.length)`))
 	require.Equal(t, 1, s.number(audited), "looking is one row")

@@ -20,7 +20,7 @@ import (
 
 // patience is how long a journey waits for what must happen, a machine may be busy; tick is how often it looks.
 const (
-	patience = time.Minute
+	patience = 2 * time.Minute
 	tick     = 20 * time.Millisecond
 )
 

@@ -22,17 +22,14 @@ type cause struct {
 // killed once before.
 func causes(h *history.History) []cause {
 	var all []cause
-	for i := range h.Faults {
-		f := &h.Faults[i]
-		to := f.To
-		if to.Before(f.From) {
-			to = f.From // over at once
+	for _, f := range h.Faults {
+		if f.To.Before(f.From) {
+			f.To = f.From // over at once
 		}
-		all = append(all, cause{f.Kind, f.Target, f.From, to})
+		all = append(all, cause{f.Kind, f.Target, f.From, f.To})
 	}
 	injected := all
-	for i := range h.Processes {
-		p := &h.Processes[i]
+	for _, p := range h.Processes {
 		if p.Event != "exited" || p.At.After(h.Run.LastFault) || announced(injected, p) {
 			continue // after the last fault they are told to go home
 		}
@@ -47,31 +44,17 @@ func causes(h *history.History) []cause {
 
 // announced reports whether a process ended during a fault on it, or right after: who is told to
 // end takes a moment.
-func announced(injected []cause, p *history.Process) bool {
-	for _, f := range injected {
-		if f.target == p.Name && within(f.from, f.to.Add(time.Second), p.At, p.At) {
-			return true
-		}
-	}
-	return false
-}
-
-func killed(exit string) bool {
-	switch exit {
-	case "killed", "signal: killed", "SIGKILL":
-		return true
-	}
-	return false
+func announced(injected []cause, p history.Process) bool {
+	return slices.ContainsFunc(injected, func(f cause) bool {
+		return f.target == p.Name && within(f.from, f.to.Add(time.Second), p.At, p.At)
+	})
 }
 
 // about reports whether a fault concerns something, by its kind or target.
 func (f cause) about(words ...string) bool {
-	for _, word := range words {
-		if strings.Contains(f.kind, word) || strings.Contains(f.target, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(word string) bool {
+		return strings.Contains(f.kind, word) || strings.Contains(f.target, word)
+	})
 }
 
 // onPublishing reports whether a fault can make an event arrive twice: it hit a publisher, its

@@ -56,8 +56,8 @@ func kindOf(ch *history.Change) changeKind {
 }
 
 // overtaken reports whether a change took a row from its holder because the lease had ended: by a
-// claim of another, which may lease it again. That other may have the name of the holder, who was killed; of a run it
-// charges the head alone, and by that one is known.
+// claim of another, which may lease it again. That other may have the name of the holder, who was
+// killed; of a run it charges the head alone, and by that one is known.
 func (x *index) overtaken(ch *history.Change) bool {
 	kind := kindOf(ch)
 	return ch.Before.Lease.By != "" && (kind == claim || kind == expired ||
@@ -69,24 +69,7 @@ func (k changeKind) settles() bool {
 }
 
 func (k changeKind) String() string {
-	switch k {
-	case claim:
-		return "claim"
-	case published:
-		return "publish"
-	case failed:
-		return "failure"
-	case died:
-		return "death"
-	case released:
-		return "release"
-	case expired:
-		return "expiry"
-	case replayed:
-		return "replay"
-	case deleted:
-		return "delete"
-	default:
-		return "change"
-	}
+	return [...]string{
+		"claim", "publish", "failure", "death", "release", "expiry", "replay", "delete", "change",
+	}[k]
 }

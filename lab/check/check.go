@@ -106,8 +106,7 @@ func (c *checker) finish() {
 
 // isOperator reports whether a connection is an operator's, not a publisher's.
 func isOperator(applicationName string) bool {
-	return strings.HasPrefix(applicationName,
-		"operator")
+	return strings.HasPrefix(applicationName, "operator")
 }
 
 // File judges a run from its recording.
@@ -154,6 +153,9 @@ func (c *checker) validity() {
 	if earliest := run.LastFault.Add(run.Lease + grace); run.Ended.Before(earliest) {
 		c.invalid("the final state was read at %s, a lease and %s after the last fault is %s",
 			clock(run.Ended), grace, clock(earliest))
+	}
+	if n := f.DuplicatesBy[byTimeout]; n > 0 {
+		c.invalid("%d messages were sent again because a publisher gave up waiting without a fault: the machine was too slow", n)
 	}
 	gapped := slices.IndexFunc(c.events, func(e *event) bool { return e.gapped })
 	if gapped >= 0 {

@@ -81,6 +81,8 @@ func TestInvalidRuns(t *testing.T) {
 				return ch.EventID == failing && ch.After.Attempts == 1 && ch.After.Lease.By == ""
 			})
 		}, "changes of event failing are missing from the record"},
+		{"a publisher that gave up waiting for Pub/Sub", gaveUp("rpc error: code = DeadlineExceeded desc = context deadline exceeded"), tooSlow},
+		{"a publisher that gave up waiting for NATS", gaveUp("nats: timeout"), tooSlow},
 		{"no stats", func(h *history.History) { h.Stats = nil }, "nothing was recorded that could break I13"},
 	}
 	for _, tt := range tests {
@@ -95,6 +97,17 @@ func TestInvalidRuns(t *testing.T) {
 			require.False(t, report.Passed())
 			require.Contains(t, report.String(), tt.want)
 		})
+	}
+}
+
+const tooSlow = "1 messages were sent again because a publisher gave up waiting without a fault: the machine was too slow"
+
+// gaveUp has a publisher fail for that reason with what the broker has stored.
+func gaveUp(why string) func(*history.History) {
+	return func(h *history.History) {
+		storedThenFailed(h, history.Fault{Kind: "broker.error"})
+		changeOf(h, failing, 1).After.LastError, changeOf(h, failing, 2).Before.LastError = why, why
+		changeOf(h, failing, 2).After.LastError, changeOf(h, failing, 3).Before.LastError = why, why
 	}
 }
 

@@ -79,17 +79,15 @@ func attributeDiffers(a *history.Arrival, row *history.Row) (name string, differ
 	if maps.Equal(a.Attributes, wanted) {
 		return "", false
 	}
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if value, ok := a.Attributes[name]; !ok || value != wanted[name] {
-			return name, true
+	all := maps.Clone(wanted)
+	maps.Copy(all, a.Attributes)
+	for _, name = range slices.Sorted(maps.Keys(all)) {
+		value, there := a.Attributes[name]
+		if want, wants := wanted[name]; value != want || there != wants {
+			break
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.Attributes)) {
-		if _, ok := wanted[name]; !ok {
-			return name, true
-		}
-	}
-	return "", false
+	return name, true
 }
 
 // dataIs reports whether the envelope's data means the same as the producer's JSON.

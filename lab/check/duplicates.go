@@ -1,6 +1,7 @@
 package check
 
 import (
+	"regexp"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -24,7 +25,7 @@ func (c *checker) duplicates(e *event) {
 				clock(first.At), clock(again.At), first.MessageID, again.MessageID)
 			kind = unexplained
 		}
-		c.report.Figures.count(&c.report.Figures.DuplicatesBy, kind)
+		add(&c.report.Figures.DuplicatesBy, kind, 1)
 		first = again
 	}
 }
@@ -34,14 +35,19 @@ const (
 	byReplay     = "replay"
 	byLostReply  = "lost reply"
 	byExpiry     = "expired lease"
+	byTimeout    = "timeout"
 	unexplained  = "unexplained"
 	afterNetwork = time.Second // bytes that were held back arrive after the fault
 )
 
+// timedOut is how each broker's client says that it gave up waiting.
+var timedOut = regexp.MustCompile(`deadline exceeded|timeout`)
+
 // explain names the cause of a second message: an operator replayed the event, the broker's reply
 // to the first was lost, the lease under which it was sent expired without a verdict, or what a
 // publisher reported as failed had a fault of that very publisher, or of the broker, between it and
-// the reply.
+// the reply. A publisher that gave up waiting without a fault is on a machine that is too slow: such
+// a run is invalid.
 func (c *checker) explain(e *event, first, again *history.Arrival) string {
 	if first.ReplyLost || first.Code != "" {
 		return byLostReply
@@ -62,6 +68,9 @@ func (c *checker) explain(e *event, first, again *history.Arrival) string {
 		case (kind == failed || kind == released) && late:
 			if fault := c.faultBetween(ch.By, first.At, ch.At); fault != "" {
 				return fault
+			}
+			if timedOut.MatchString(ch.After.LastError) {
+				return byTimeout
 			}
 		}
 	}
@@ -90,7 +99,7 @@ func (c *checker) duplicateBound() {
 		}
 	}
 	by := c.report.Figures.DuplicatesBy
-	extra := c.report.Figures.Duplicates - by[byReplay] - by[unexplained]
+	extra := c.report.Figures.Duplicates - by[byReplay] - by[byTimeout] - by[unexplained]
 	if bound := faults * c.h.Run.MaxInFlight; extra > bound {
 		c.violate("I12", "", "%d duplicates are more than %d faults with %d events in flight allow",
 			extra, faults, c.h.Run.MaxInFlight)

@@ -31,14 +31,13 @@ func (c *checker) handlerRuns(e *event, consumer string) {
 		return
 	}
 	first, last := runs[0].At, runs[len(runs)-1].At
-	for _, f := range c.causes {
-		if c.onConsumer(f, consumer) && within(f.from.Add(-consumerLease), f.to.Add(consumerLease),
-			first, last) {
-			return
-		}
+	explained := slices.ContainsFunc(c.causes, func(f cause) bool {
+		return c.onConsumer(f, consumer) && within(f.from.Add(-consumerLease), f.to.Add(consumerLease), first, last)
+	})
+	if !explained {
+		c.violate("I6", e.id, "%s ran its handler %d times, from %s to %s, and no fault explains it",
+			consumer, len(runs), clock(first), clock(last))
 	}
-	c.violate("I6", e.id, "%s ran its handler %d times, from %s to %s, and no fault explains it",
-		consumer, len(runs), clock(first), clock(last))
 }
 
 func (e *event) eventType() string {

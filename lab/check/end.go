@@ -29,10 +29,8 @@ func (c *checker) settledAtTheEnd(e *event) {
 // stats is I13.
 func (c *checker) stats() {
 	for _, s := range c.h.Stats {
-		keys := maps.Clone(s.Truth)
-		if keys == nil {
-			keys = map[string]int64{}
-		}
+		keys := map[string]int64{}
+		maps.Copy(keys, s.Truth)
 		maps.Copy(keys, s.Said)
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
 			c.checked("I13")
@@ -67,8 +65,7 @@ func (c *checker) processes() {
 		pid  int
 	}
 	running := map[key]int{}
-	for i := range c.h.Processes {
-		p := &c.h.Processes[i]
+	for _, p := range c.h.Processes {
 		c.checked("I14")
 		switch p.Event {
 		case "started":
@@ -80,8 +77,7 @@ func (c *checker) processes() {
 			}
 		}
 	}
-	for i := range c.h.Processes {
-		p := &c.h.Processes[i]
+	for _, p := range c.h.Processes {
 		k := key{p.Name, p.PID}
 		if p.Event == "started" && running[k] > 0 {
 			running[k] = 0

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -58,19 +59,12 @@ type Wait struct {
 	Events int           `json:"events"`
 }
 
-func (f *Figures) count(m *map[string]int, key string) {
+// add counts n more of something.
+func add(m *map[string]int, what string, n int) {
 	if *m == nil {
 		*m = map[string]int{}
 	}
-	(*m)[key]++
-}
-
-// order counts what happened to ordering keys.
-func (f *Figures) order(name string, n int) {
-	if f.Order == nil {
-		f.Order = map[string]int{}
-	}
-	f.Order[name] += n
+	(*m)[what] += n
 }
 
 // injected is how many faults were done to the system.
@@ -87,19 +81,19 @@ func (c *checker) figures() {
 	for _, e := range c.events {
 		f.event(e)
 	}
-	for i := range c.h.Transactions {
-		f.count(&f.Transactions, c.h.Transactions[i].How)
+	for _, tx := range c.h.Transactions {
+		add(&f.Transactions, tx.How, 1)
 	}
 	f.Requests, f.Removed = len(c.h.Arrivals), len(c.h.Removed)
-	for i := range c.h.Handled {
-		f.count(&f.HandlerRuns, c.h.Handled[i].Consumer)
+	for _, h := range c.h.Handled {
+		add(&f.HandlerRuns, h.Consumer, 1)
 	}
-	for i := range c.h.Letters {
-		f.count(&f.DeadLetters, c.h.Letters[i].State)
-		f.count(&f.Reasons, c.h.Letters[i].Reason)
+	for _, l := range c.h.Letters {
+		add(&f.DeadLetters, l.State, 1)
+		add(&f.Reasons, l.Reason, 1)
 	}
-	for i := range c.h.Changes {
-		f.count(&f.Changes, kindOf(&c.h.Changes[i]).String())
+	for _, ch := range c.h.Changes {
+		add(&f.Changes, kindOf(&ch).String(), 1)
 	}
 	f.trouble(c.h)
 	f.wait(c.events)
@@ -120,39 +114,34 @@ func (f *Figures) event(e *event) {
 	}
 	f.Stored += len(e.stored)
 	for _, effect := range e.effects {
-		if f.Effects == nil {
-			f.Effects = map[string]int{}
-		}
-		f.Effects[effect.Consumer] += effect.Count
+		add(&f.Effects, effect.Consumer, effect.Count)
 	}
 }
 
 func (f *Figures) trouble(h *history.History) {
-	for i := range h.Faults {
-		if h.Faults[i].Failed == "" {
-			f.count(&f.Faults, h.Faults[i].Kind)
-		} else {
-			f.count(&f.FaultsFailed, h.Faults[i].Kind)
+	for _, fault := range h.Faults {
+		kinds := &f.Faults
+		if fault.Failed != "" {
+			kinds = &f.FaultsFailed
 		}
+		add(kinds, fault.Kind, 1)
 	}
-	for i := range h.Processes {
-		p := &h.Processes[i]
+	for _, p := range h.Processes {
 		if p.Event != "exited" {
 			continue
 		}
-		f.count(&f.Exits, p.Exit)
-		if p.Failpoint != "" && killed(p.Exit) {
-			f.count(&f.Crashes, p.Failpoint)
+		add(&f.Exits, p.Exit, 1)
+		if p.Failpoint != "" && p.Exit == "killed" {
+			add(&f.Crashes, p.Failpoint, 1)
 		}
 	}
-	for i := range h.Commands {
-		cmd := &h.Commands[i]
-		f.count(&f.Commands, cmd.Verb)
+	for _, cmd := range h.Commands {
+		add(&f.Commands, cmd.Verb, 1)
 		if cmd.Exit != 0 {
-			f.count(&f.CommandsFail, exitName(cmd))
+			add(&f.CommandsFail, fmt.Sprintf("%s (exit %d)", cmd.Verb, cmd.Exit), 1)
 		}
 		if cmd.Failpoint != "" && cmd.Exit == -1 {
-			f.count(&f.Crashes, cmd.Failpoint)
+			add(&f.Crashes, cmd.Failpoint, 1)
 		}
 	}
 }
@@ -181,9 +170,9 @@ func (f *Figures) wait(events []*event) {
 // What the next fault holds up is not counted.
 func (f *Figures) recovery(c *checker) {
 	var stored []time.Time
-	for i := range c.h.Arrivals {
-		if c.h.Arrivals[i].Stored {
-			stored = append(stored, c.h.Arrivals[i].At)
+	for _, a := range c.h.Arrivals {
+		if a.Stored {
+			stored = append(stored, a.At)
 		}
 	}
 	slices.SortFunc(stored, time.Time.Compare)
@@ -205,12 +194,9 @@ func (f *Figures) recovery(c *checker) {
 // overlapped reports whether another fault was on in a span of time that begins with the end of
 // one.
 func (c *checker) overlapped(from, to time.Time) bool {
-	for _, f := range c.causes {
-		if c.onPublishing(f) && f.to.After(from) && f.from.Before(to) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.causes, func(f cause) bool {
+		return c.onPublishing(f) && f.to.After(from) && f.from.Before(to)
+	})
 }
 
 func keys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }

@@ -76,7 +76,6 @@ func newIndex(h *history.History) *index {
 	x.addLines()
 	x.addLedger()
 	x.addIntents()
-	x.addRows()
 	x.addObservations()
 	x.learnOwners()
 	x.causes = causes(h)
@@ -124,23 +123,20 @@ func (x *index) list(e *event) *event {
 func (x *index) addLines() {
 	for _, rows := range [][]history.Row{x.h.Rows, x.h.Removed} {
 		for i := range rows {
-			line := rows[i].Headers[lineHeader]
-			if line == "" {
-				continue
+			if line := rows[i].Headers[lineHeader]; line != "" {
+				if x.byLine[line] == nil {
+					x.byLine[line] = &event{id: rows[i].EventID}
+				}
+				x.byID[rows[i].EventID] = x.byLine[line]
 			}
-			if x.byLine[line] == nil {
-				x.byLine[line] = &event{id: rows[i].EventID}
-			}
-			x.byID[rows[i].EventID] = x.byLine[line]
 		}
 	}
 }
 
 func (x *index) addLedger() {
-	for i := range x.h.Ledger {
-		row := &x.h.Ledger[i]
+	for _, row := range x.h.Ledger {
 		e := x.event(row.EventID, row.Line)
-		e.ledger = row
+		e.ledger = &row
 		if row.Line != "" && x.byLine[row.Line] == nil {
 			x.byLine[row.Line] = e // its row is gone, but its producer knows it by the line only
 		}
@@ -148,12 +144,10 @@ func (x *index) addLedger() {
 }
 
 func (x *index) addIntents() {
-	for i := range x.h.Transactions {
-		tx := &x.h.Transactions[i]
-		for j := range tx.Events {
-			intent := &tx.Events[j]
+	for _, tx := range x.h.Transactions {
+		for _, intent := range tx.Events {
 			e := x.event(intent.EventID, intent.Line)
-			e.intent, e.tx = intent, tx
+			e.intent, e.tx = &intent, &tx
 		}
 	}
 }
@@ -166,43 +160,29 @@ func (x *index) event(id, line string) *event {
 	return x.line(line)
 }
 
-func (x *index) addRows() {
-	for _, rows := range [][]history.Row{x.h.Rows, x.h.Removed} {
-		for i := range rows {
-			e := x.at(rows[i].EventID)
-			e.rows = append(e.rows, &rows[i])
-		}
-	}
+func (x *index) addObservations() {
+	rows := func(r *history.Row) *[]*history.Row { return &x.at(r.EventID).rows }
+	give(x.h.Rows, rows)
+	give(x.h.Removed, rows)
+	give(x.h.Arrivals, func(a *history.Arrival) *[]*history.Arrival { return &x.at(a.EventID).arrivals })
+	give(x.h.Changes, func(ch *history.Change) *[]*history.Change { return &x.at(ch.EventID).changes })
+	give(x.h.Letters, func(l *history.Letter) *[]*history.Letter { return &x.at(l.EventID).letters })
+	give(x.h.Handled, func(h *history.Handled) *[]*history.Handled { return &x.at(h.EventID).handled })
+	give(x.h.Effects, func(f *history.Effect) *[]*history.Effect { return &x.at(f.EventID).effects })
 }
 
-func (x *index) addObservations() {
-	for i := range x.h.Arrivals {
-		e := x.at(x.h.Arrivals[i].EventID)
-		e.arrivals = append(e.arrivals, &x.h.Arrivals[i])
-	}
-	for i := range x.h.Changes {
-		e := x.at(x.h.Changes[i].EventID)
-		e.changes = append(e.changes, &x.h.Changes[i])
-	}
-	for i := range x.h.Letters {
-		e := x.at(x.h.Letters[i].EventID)
-		e.letters = append(e.letters, &x.h.Letters[i])
-	}
-	for i := range x.h.Handled {
-		e := x.at(x.h.Handled[i].EventID)
-		e.handled = append(e.handled, &x.h.Handled[i])
-	}
-	for i := range x.h.Effects {
-		e := x.at(x.h.Effects[i].EventID)
-		e.effects = append(e.effects, &x.h.Effects[i])
+// give appends each observation to the list of its event.
+func give[T any](all []T, listOf func(*T) *[]*T) {
+	for i := range all {
+		list := listOf(&all[i])
+		*list = append(*list, &all[i])
 	}
 }
 
 // learnOwners takes the first claim under an owner for the proof of whose it is.
 func (x *index) learnOwners() {
-	for i := range x.h.Changes {
-		ch := &x.h.Changes[i]
-		switch kind := kindOf(ch); {
+	for _, ch := range x.h.Changes {
+		switch kind := kindOf(&ch); {
 		case kind == expired:
 			x.ended[sweep{ch.TxID, ch.Before.Lease.By}] = true
 		case kind == claim && x.owner[ch.After.Lease.By] == "":

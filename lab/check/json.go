@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -15,49 +16,35 @@ func sameJSON(a, b []byte) bool {
 		return false
 	}
 	right, err := decode(b)
-	return err == nil && sameValue(left, right)
+	return err == nil && reflect.DeepEqual(left, right)
 }
 
+// decode reads a document with all numbers in one form.
 func decode(text []byte) (value any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
-	return value, dec.Decode(&value)
+	err = dec.Decode(&value)
+	return normal(value), err
 }
 
-func sameValue(a, b any) bool {
-	switch a := a.(type) {
+func normal(value any) any {
+	switch v := value.(type) {
 	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
+		for name := range v {
+			v[name] = normal(v[name])
 		}
-		for name, value := range a {
-			if other, ok := b[name]; !ok || !sameValue(value, other) {
-				return false
-			}
-		}
-		return true
 	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
+		for i := range v {
+			v[i] = normal(v[i])
 		}
-		for i := range a {
-			if !sameValue(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
 	case json.Number:
-		b, ok := b.(json.Number)
-		return ok && (a == b || decimal(a) == decimal(b))
-	default:
-		return a == b
+		return decimal(v)
 	}
+	return value
 }
 
 // decimal brings a number to one form: its significant digits and the power of ten of the last one.
-func decimal(n json.Number) string {
+func decimal(n json.Number) json.Number {
 	text, negative := strings.CutPrefix(strings.ToLower(n.String()), "-")
 	mantissa, power, _ := strings.Cut(text, "e")
 	exponent, _ := strconv.Atoi(power)
@@ -72,5 +59,5 @@ func decimal(n json.Number) string {
 	if negative {
 		short = "-" + short
 	}
-	return short + "e" + strconv.Itoa(exponent)
+	return json.Number(short + "e" + strconv.Itoa(exponent))
 }

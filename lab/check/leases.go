@@ -17,10 +17,9 @@ const longestClaim = 30 * time.Second
 // fences.
 func (c *checker) owners() {
 	told := map[string]bool{}
-	for i := range c.h.Changes {
-		ch := &c.h.Changes[i]
+	for _, ch := range c.h.Changes {
 		by := ch.After.Lease.By
-		if kindOf(ch) == claim && c.owner[by] != ch.By && !told[by] {
+		if kindOf(&ch) == claim && c.owner[by] != ch.By && !told[by] {
 			told[by] = true
 			c.violate("I10", ch.EventID, "both %s and %s claim as owner %s", c.owner[by], ch.By, by)
 		}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -21,12 +22,11 @@ const ageError = time.Second
 // deletes is I15 for cleanup: what went was old and published, and is in the audit.
 func (c *checker) deletes() {
 	removed := make(map[string]int, len(c.h.Removed))
-	for i := range c.h.Removed {
-		removed[c.h.Removed[i].EventID]++
+	for _, row := range c.h.Removed {
+		removed[row.EventID]++
 	}
 	var sum int64
-	for i := range c.h.Changes {
-		ch := &c.h.Changes[i]
+	for _, ch := range c.h.Changes {
 		if !ch.Deleted {
 			continue
 		}
@@ -46,8 +46,8 @@ func (c *checker) deletes() {
 		}
 		removed[ch.EventID]--
 	}
-	for i := range c.h.Removed {
-		if id := c.h.Removed[i].EventID; removed[id] > 0 {
+	for _, row := range c.h.Removed {
+		if id := row.EventID; removed[id] > 0 {
 			removed[id] = 0
 			c.violate("I15", id, "was removed without a recorded delete")
 		}
@@ -58,8 +58,8 @@ func (c *checker) deletes() {
 }
 
 func (c *checker) audited(action string) (affected int64) {
-	for i := range c.h.Audits {
-		if a := &c.h.Audits[i]; a.Action == action {
+	for _, a := range c.h.Audits {
+		if a.Action == action {
 			affected += a.Affected
 		}
 	}
@@ -71,8 +71,8 @@ func (c *checker) audits() {
 	c.replayAudits()
 	c.checked("I15")
 	var discarded int64
-	for i := range c.h.Letters {
-		if c.h.Letters[i].State == letterDiscarded {
+	for _, l := range c.h.Letters {
+		if l.State == letterDiscarded {
 			discarded++
 		}
 	}
@@ -83,18 +83,10 @@ func (c *checker) audits() {
 
 // replayAudits compares each event's replays with the audit rows that name it.
 func (c *checker) replayAudits() {
-	named := map[string]int{}
-	for i := range c.h.Audits {
-		a := &c.h.Audits[i]
-		if a.Action != actionReplay {
-			continue
-		}
-		ids := texts(a.Detail["eventIds"])
-		if int64(len(ids)) != a.Affected {
-			c.violate("I15", "", "audit row %d of a replay says %d events and names %d", a.ID, a.Affected, len(ids))
-		}
-		for _, id := range ids {
-			named[id]++
+	named := c.named(actionReplay)
+	for _, a := range c.h.Audits {
+		if n := len(texts(a.Detail["eventIds"])); a.Action == actionReplay && int64(n) != a.Affected {
+			c.violate("I15", "", "audit row %d of a replay says %d events and names %d", a.ID, a.Affected, n)
 		}
 	}
 	for _, e := range c.events {
@@ -133,8 +125,7 @@ func texts(list any) []string {
 
 // commands is I15 for the commands operators ran.
 func (c *checker) commands() {
-	for i := range c.h.Commands {
-		cmd := &c.h.Commands[i]
+	for _, cmd := range c.h.Commands {
 		c.checked("I15")
 		switch {
 		case cmd.Exit > 0 && (strings.Contains(cmd.Stderr, "OX101") || strings.Contains(cmd.Stderr,
@@ -144,7 +135,7 @@ func (c *checker) commands() {
 		case cmd.Exit == 2 || cmd.Exit == 6:
 			c.violate("I15", "", "%s at %s was used wrongly (exit %d): %s", cmd.Verb, clock(cmd.At),
 				cmd.Exit, lastLine(cmd.Stderr))
-		case broke(cmd) && !c.excused(cmd):
+		case broke(&cmd) && !c.excused(&cmd):
 			c.violate("I15", "", "%s at %s failed without a fault: %s", cmd.Verb, clock(cmd.At),
 				lastLine(cmd.Stderr))
 		}
@@ -167,20 +158,14 @@ const afterOutage = 15 * time.Second
 // away.
 func (c *checker) excused(cmd *history.Command) bool {
 	text := strings.ToLower(cmd.Stderr)
-	away := false
-	for _, sign := range outageSigns() {
-		away = away || strings.Contains(text, sign)
-	}
+	away := slices.ContainsFunc(outageSigns(), func(sign string) bool { return strings.Contains(text, sign) })
 	// Producers live with connections that are cut without a fault; what they sent is for I3 to judge.
 	if !away || strings.HasPrefix(cmd.Verb, "emit") {
 		return away
 	}
-	for _, f := range c.causes {
-		if within(f.from, f.to.Add(afterOutage), cmd.At, cmd.Ended) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.causes, func(f cause) bool {
+		return within(f.from, f.to.Add(afterOutage), cmd.At, cmd.Ended)
+	})
 }
 
 // outageSigns are how an absent or refusing server shows in an error.
@@ -194,10 +179,9 @@ func outageSigns() []string {
 
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	for _, line := range lines {
-		if strings.HasPrefix(line, "error:") {
-			return shorten(line)
-		}
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "error:") })
+	if at < 0 {
+		at = len(lines) - 1
 	}
-	return shorten(lines[len(lines)-1])
+	return shorten(lines[at])
 }

@@ -47,7 +47,7 @@ func (c *checker) order() {
 		events := keys[key]
 		slices.SortFunc(events, func(a, b *event) int { return cmp.Compare(a.row().Seq, b.row().Seq) })
 		if loose := c.h.Run.LooseKeys; loose != "" && strings.HasPrefix(key, loose) {
-			c.report.Figures.order("loose events", len(events))
+			add(&c.report.Figures.Order, "loose events", len(events))
 			continue
 		}
 		c.report.Checked["I5"] += len(events)
@@ -130,8 +130,7 @@ func (e *event) firstStored() *history.Arrival {
 // requests is I5 for what is sent: a message has the key of its row, and a request one key.
 func (c *checker) requests() {
 	keys := map[int]string{}
-	for i := range c.h.Arrivals {
-		a := &c.h.Arrivals[i]
+	for _, a := range c.h.Arrivals {
 		if first, known := keys[a.Request]; known && first != a.OrderingKey {
 			c.violate("I5", a.EventID, "was sent at %s in one request with another ordering key",
 				clock(a.At))

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/outboxctl/outboxctl/lab/history"
 )
 
 // shown is how many violations of one invariant are printed: the first ones tell what is wrong, the
@@ -54,7 +52,7 @@ func (r Report) invariant(b *strings.Builder, name string, broken []Violation) {
 
 func (f *Figures) print(b *strings.Builder) {
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(b, "%-16s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(b, "%-16s "+format+"\n", append([]any{name}, args...)...)
 	}
 	list := func(name string, m map[string]int) {
 		if len(m) > 0 {
@@ -100,5 +98,3 @@ func violations(n int) string {
 }
 
 func short(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
-
-func exitName(cmd *history.Command) string { return fmt.Sprintf("%s (exit %d)", cmd.Verb, cmd.Exit) }

@@ -26,20 +26,18 @@ func (c *checker) transactionTruth(e *event) {
 
 // halfTransactions is I3 for transactions whose end was not seen: all of it or nothing.
 func (c *checker) halfTransactions() {
-	for i := range c.h.Transactions {
-		tx := &c.h.Transactions[i]
+	for _, tx := range c.h.Transactions {
 		if tx.Outcome != history.Unknown {
 			continue
 		}
-		var kept int
+		var kept, meant int
 		var lost *event
-		var meant int
-		for j := range tx.Events {
-			if tx.Events[j].Expect == history.Retract {
+		for _, intent := range tx.Events {
+			if intent.Expect == history.Retract {
 				continue
 			}
 			meant++
-			if e := c.event(tx.Events[j].EventID, tx.Events[j].Line); e.committed() {
+			if e := c.event(intent.EventID, intent.Line); e.committed() {
 				kept++
 			} else if lost == nil {
 				lost = e

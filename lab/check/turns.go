@@ -75,7 +75,7 @@ func (c *checker) claimedInOrder(events []*event) {
 func (w *keyWalk) step(i int, ch *history.Change) bool {
 	p := w.places[i]
 	if w.overtaken(ch) && w.heads[turn{ch.TxID, p.row().OrderingKey}] == p.row().Seq {
-		w.report.Figures.order(OrderExpired, 1)
+		add(&w.report.Figures.Order, OrderExpired, 1)
 	}
 	switch kindOf(ch) {
 	case claim:
@@ -87,9 +87,9 @@ func (w *keyWalk) step(i int, ch *history.Change) bool {
 		w.count(p, ch)
 	case died:
 		p.dead = true
-		w.report.Figures.order(OrderDeaths, 1)
+		add(&w.report.Figures.Order, OrderDeaths, 1)
 	case replayed:
-		w.report.Figures.order(OrderReplays, 1)
+		add(&w.report.Figures.Order, OrderReplays, 1)
 	}
 	closed := !ch.After.Published.IsZero() || !ch.After.Passed.IsZero() || ch.Deleted
 	switch {
@@ -125,7 +125,7 @@ func (w *keyWalk) openBefore(i int, ch *history.Change) *place {
 func (w *keyWalk) count(p *place, ch *history.Change) {
 	if created, err := time.Parse(time.RFC3339Nano, p.row().CreatedAt); err == nil && !p.seen &&
 		created.Add(-w.h.Run.ClockSkew).Before(w.freed) {
-		w.report.Figures.order(OrderParked, 1)
+		add(&w.report.Figures.Order, OrderParked, 1)
 	}
 	p.seen = true
 }
@@ -149,8 +149,8 @@ func (c *checker) passes() {
 				held++
 			}
 		}
-		c.report.Figures.order(OrderDiscards, let)
-		c.report.Figures.order(OrderRestores, held)
+		add(&c.report.Figures.Order, OrderDiscards, let)
+		add(&c.report.Figures.Order, OrderRestores, held)
 		if n := discards[row.EventID]; n != let {
 			c.violate("I5", e.id, "was discarded %d times, its ordering key was let go on %d times", n, let)
 		}
@@ -163,8 +163,8 @@ func (c *checker) passes() {
 // named counts how often each event is named by the audit rows of an action.
 func (c *checker) named(action string) map[string]int {
 	n := map[string]int{}
-	for i := range c.h.Audits {
-		if a := &c.h.Audits[i]; a.Action == action {
+	for _, a := range c.h.Audits {
+		if a.Action == action {
 			for _, id := range texts(a.Detail["eventIds"]) {
 				n[id]++
 			}

@@ -30,7 +30,7 @@ func everything() *history.History {
 		Run: history.Run{
 			Seed: 1<<64 - 1, Duration: time.Minute, Rate: 300, Lease: time.Second, CleanupAge: time.Minute, MaxInFlight: 9, ClockSkew: -time.Minute,
 			Started: at, LastFault: at, Ended: at, MinEvents: 1, MinFaults: 2, NeedFaults: []string{"sigkill"}, NeedCrashes: []string{"claim"},
-			Consumers: []string{"c"}, HandledTypes: []string{"order_created"}, InboxGuarded: []string{"c"}, HandlerTopics: []string{"domain"},
+			Consumers: []string{"c"}, HandledTypes: []string{"order_created"}, InboxGuarded: []string{"c"},
 		},
 		Transactions: []history.Transaction{{
 			ID: "t", At: at, Ended: at, Outcome: history.Unknown, How: "cut_commit",

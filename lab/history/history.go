@@ -51,13 +51,12 @@ type Run struct {
 	MinOrder map[string]int `json:"minOrder,omitempty"`
 	// LooseKeys begin the ordering keys whose producers do not lock what they emit for: their events
 	// have no order.
-	LooseKeys     string   `json:"looseKeys,omitempty"`
-	NeedFaults    []string `json:"needFaults"`    // kinds of fault that must have been injected
-	NeedCrashes   []string `json:"needCrashes"`   // failpoints a process must have died in
-	Consumers     []string `json:"consumers"`     // every one of them must have every event of HandledTypes
-	HandledTypes  []string `json:"handledTypes"`  // event types the consumers act on
-	InboxGuarded  []string `json:"inboxGuarded"`  // consumers whose effects are counted by the table itself
-	HandlerTopics []string `json:"handlerTopics"` // logical topics the consumers' subscriptions hang on
+	LooseKeys    string   `json:"looseKeys,omitempty"`
+	NeedFaults   []string `json:"needFaults"`   // kinds of fault that must have been injected
+	NeedCrashes  []string `json:"needCrashes"`  // failpoints a process must have died in
+	Consumers    []string `json:"consumers"`    // every one of them must have every event of HandledTypes
+	HandledTypes []string `json:"handledTypes"` // event types the consumers act on
+	InboxGuarded []string `json:"inboxGuarded"` // consumers whose effects are counted by the table itself
 }
 
 // Outcome of a producer's transaction as the producer saw it.

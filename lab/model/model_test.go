@@ -308,14 +308,14 @@ func (m *model) setPause(r *run, p pause, by *run) {
 	}
 }
 
-// correct puts a new event in the place of a dead one.
+// correct puts a new event in the place of a dead one, under the name that its type has now.
 func (m *model) correct(r *run, l *letter, kind string) *event {
 	if l.state != open || l.event.state != dead {
 		return nil
 	}
 	m.made++
 	e := &event{
-		namespace: l.event.namespace, stored: l.event.stored, tenant: l.event.tenant, key: l.event.key,
+		namespace: l.event.namespace, stored: m.typeOf(l.event.namespace, l.event.stored).name, tenant: l.event.tenant, key: l.event.key,
 		kind: kind, state: waiting, place: float64(m.made),
 	}
 	if e.key != "" {

@@ -62,12 +62,16 @@ BEGIN
     DELETE FROM kept.outbox_audit;
 END $$`
 	resetSQL = `DO $$
-DECLARE t text;
+DECLARE c record;
 BEGIN
     SET LOCAL session_replication_role = replica;
-    FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = 'kept' LOOP
-        EXECUTE format('DELETE FROM public.%1$I', t);
-        EXECUTE format('INSERT INTO public.%1$I OVERRIDING SYSTEM VALUE SELECT * FROM kept.%1$I', t);
+    FOR c IN SELECT table_name, string_agg(quote_ident(column_name), ', ') AS names
+               FROM information_schema.columns
+              WHERE table_schema = 'public' AND is_generated = 'NEVER'
+                AND table_name IN (SELECT tablename FROM pg_tables WHERE schemaname = 'kept')
+              GROUP BY table_name LOOP
+        EXECUTE format('DELETE FROM public.%I', c.table_name);
+        EXECUTE format('INSERT INTO public.%1$I (%2$s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM kept.%1$I', c.table_name, c.names);
     END LOOP;
 END $$`
 	// monthSQL makes everything a month older.

@@ -41,7 +41,7 @@ type Broker struct {
 	arrivals chan struct{} // gets a value when a request comes, as long as there is room
 	answered func(at time.Time, a devstack.PublishAnswer)
 
-	front  Front // nil: publishers know the fake
+	front  Front
 	handOn func(topic string, m *pubsubpb.PubsubMessage) error
 	number atomic.Int64
 
@@ -59,12 +59,6 @@ func NewBroker(random *rand.Rand, answered func(at time.Time, a devstack.Publish
 		random: random, answered: answered, arrivals: make(chan struct{}, 1),
 		arrived: map[int]time.Time{}, refused: map[string]time.Time{},
 	}
-}
-
-func (b *Broker) listen() {
-	b.OnPublish(b.publish)
-	b.OnAnswer(b.answer)
-	b.RejectMessages(b.rejects)
 }
 
 // Set replaces the trouble; the zero value ends it.

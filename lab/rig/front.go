@@ -13,8 +13,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
-// Front is a destination that publishers know instead of the Pub/Sub fake. It has the broker's troubles, stores what it takes,
-// and hands that on to the fake, which consumers read from.
+// Front is a destination that publishers know instead of the Pub/Sub fake. It has the broker's
+// troubles, stores what it takes, and hands that on to the fake, which consumers read from.
 type Front interface {
 	Addr() string
 	// Env are the settings of a publisher that reaches it at an address.
@@ -51,33 +51,25 @@ func (w *World) startFront(ctx context.Context, b *Broker) {
 	w.stopping(b.front.Stop)
 }
 
-// Addr is where publishers reach the broker.
-func (b *Broker) Addr() string {
-	if b.front != nil {
-		return b.front.Addr()
-	}
-	return b.PubSub.Addr()
+// bare is the fake without a front.
+type bare struct{ *devstack.PubSub }
+
+func (f bare) Env(addr string) []string {
+	return []string{"OUTBOXCTL_PUBSUB_PROJECT=" + f.Project, "OUTBOXCTL_PUBSUB_EMULATOR=" + addr}
 }
+
+// Addr is where publishers reach the broker.
+func (b *Broker) Addr() string { return b.front.Addr() }
 
 // Disconnect makes the broker unreachable for publishers until Reconnect.
-func (b *Broker) Disconnect() {
-	if b.front != nil {
-		b.front.Disconnect()
-		return
-	}
-	b.PubSub.Disconnect()
-}
+func (b *Broker) Disconnect() { b.front.Disconnect() }
 
 // Reconnect ends it.
-func (b *Broker) Reconnect() error {
-	if b.front != nil {
-		return b.front.Reconnect()
-	}
-	return b.PubSub.Reconnect()
-}
+func (b *Broker) Reconnect() error { return b.front.Reconnect() }
 
-// take decides over one message of a front as the fake does over a request: troubles, then store, then the reply, then the
-// fake behind. A reply is lost on purpose, or because the publisher of this very message had hung up before.
+// take decides over one message of a front as the fake does over a request: troubles, then store,
+// then the reply, then the fake behind. A reply is lost on purpose, or because the publisher of
+// this very message had hung up before.
 func (b *Broker) take(
 	ctx context.Context, topic string, m *pubsubpb.PubsubMessage, store func() (id string, err error), reply func(codes.Code) error,
 ) {

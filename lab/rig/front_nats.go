@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// The stream of the front, and the accounts on its server: a publisher may not ask about streams, since it publishes to a gate
-// before the stream.
+// The stream of the front, and the accounts on its server: a publisher may not ask about streams,
+// since it publishes to a gate before the stream.
 const (
 	natsStream = "TORTURE"
 	natsStored = "stored."
@@ -26,8 +26,8 @@ const (
 	natsUser   = "publisher:publisher"
 )
 
-// natsFront is a NATS server with JetStream. What publishers send comes through a gate, which hands it to the stream and the
-// stream's answer back.
+// natsFront is a NATS server with JetStream. What publishers send comes through a gate, which hands
+// it to the stream and the stream's answer back.
 type natsFront struct {
 	broker  *Broker
 	options server.Options
@@ -89,7 +89,8 @@ func (f *natsFront) Disconnect() {
 	f.server.WaitForShutdown()
 }
 
-// Reconnect starts the server again, and records what the stream had stored when it ended without that anybody was told.
+// Reconnect starts the server again, and records what the stream had stored when it ended without
+// that anybody was told.
 func (f *natsFront) Reconnect() error {
 	f.mu.Lock()
 	err := Carry(f.start)
@@ -160,8 +161,8 @@ func messageOf(h nats.Header, data []byte) *pubsubpb.PubsubMessage {
 	return m
 }
 
-// pass hands a message to the stream, and the stream's own answer to the publisher. Where none comes the server has ended:
-// whether it had stored the message is seen when it is back.
+// pass hands a message to the stream, and the stream's own answer to the publisher. Where none
+// comes the server has ended: whether it had stored the message is seen when it is back.
 func (f *natsFront) pass(m *nats.Msg) {
 	var ack *nats.Msg
 	f.broker.take(context.Background(), m.Subject, messageOf(m.Header, m.Data), func() (string, error) {

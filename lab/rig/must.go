@@ -40,10 +40,11 @@ func Carry(steps func()) (err error) {
 	return nil
 }
 
-// Main runs a laboratory's program until it is done or told to end, and returns its exit code.
+// Main runs a laboratory's program until it is done or told to end, and returns its exit code. What
+// it runs may be steps.
 func Main(run func(ctx context.Context, args []string, out, talk io.Writer) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	err := Carry(func() { Check(run(ctx, os.Args[1:], os.Stdout, os.Stderr)) })
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -72,11 +73,14 @@ func (w *World) StartBroker(ctx context.Context, b *Broker) {
 	b.PubSub = Must(devstack.StartPubSub(ctx, devstack.PubSubParams{}))
 	w.stopping(b.Stop)
 	w.Broker = b
-	if b.Front == "" {
-		b.listen()
+	if b.Front != "" {
+		w.startFront(ctx, b)
 		return
 	}
-	w.startFront(ctx, b)
+	b.front = bare{b.PubSub}
+	b.OnPublish(b.publish)
+	b.OnAnswer(b.answer)
+	b.RejectMessages(b.rejects)
 }
 
 // CreateDatabase makes one and returns its URL.
@@ -102,23 +106,30 @@ func (w *World) Pool(ctx context.Context, rawURL string, conns int32) *pgxpool.P
 
 // Env is what every outboxctl of the run gets; nothing of the caller's environment but the path.
 func (w *World) Env(databaseURL string, more ...string) []string {
-	env := append(w.bare(databaseURL), "OUTBOXCTL_PUBSUB_PROJECT="+w.Broker.Project, "OUTBOXCTL_PUBSUB_EMULATOR="+w.Broker.PubSub.Addr())
+	env := append(w.base(databaseURL), bare{w.Broker.PubSub}.Env(w.Broker.PubSub.Addr())...)
 	if w.Redis != nil {
 		env = append(env, "OUTBOXCTL_REDIS_URL="+w.Redis.URL())
 	}
 	return append(env, more...)
 }
 
-func (w *World) bare(databaseURL string) []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir, "OUTBOXCTL_ACTOR=operator", "OUTBOXCTL_DATABASE_URL=" + databaseURL}
+func (w *World) base(databaseURL string) []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir, "OUTBOXCTL_ACTOR=operator",
+		"OUTBOXCTL_DATABASE_URL=" + databaseURL}
 }
 
 // PublisherEnv is Env for a publisher, which reaches the broker at an address.
 func (w *World) PublisherEnv(databaseURL, addr string) []string {
-	if w.Broker.front != nil {
-		return append(w.bare(databaseURL), w.Broker.front.Env(addr)...)
+	return append(w.base(databaseURL), w.Broker.front.Env(addr)...)
+}
+
+// Outboxctl runs a command of the program, which must be a success, and returns what it printed.
+func (w *World) Outboxctl(ctx context.Context, env []string, args ...string) string {
+	ran := Command(ctx, env, "", w.Program, args...)
+	if ran.Exit != 0 {
+		Check(fmt.Errorf("outboxctl %s: exit code %d: %s", strings.Join(args, " "), ran.Exit, ran.Stderr))
 	}
-	return w.Env(databaseURL, "OUTBOXCTL_PUBSUB_EMULATOR="+addr)
+	return ran.Stdout
 }
 
 func parsed(raw string) *url.URL {
@@ -152,17 +163,13 @@ func WithParams(raw string, pairs ...string) string {
 
 // StateDir makes a folder, a temporary one when it has no name, that the servers' unprivileged user
 // can enter.
-func StateDir(dir string) (string, error) {
-	var err error
+func StateDir(dir string) string {
 	if dir == "" {
-		if dir, err = os.MkdirTemp("", "outboxctl-*"); err != nil {
-			return "", err
-		}
+		dir = Must(os.MkdirTemp("", "outboxctl-*"))
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return "", err
-	}
-	return dir, errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)) //nolint:gosec // see above
+	dir = Must(filepath.Abs(dir))
+	Check(errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755))) //nolint:gosec // see above
+	return dir
 }
 
 // FakeTime is where libfaketime is, which makes a server's clock wrong, or nothing.

@@ -24,12 +24,12 @@ func (s *Session) restarts(ctx context.Context) result {
 			accepts := time.Now()
 			w.pool.Reset()
 			ids := emitMany(ctx, w.pool, 1, 0)
-			var at time.Time
+			var first arrival
 			rig.Await(ctx, time.Minute, "an event after a restart", func() (ok bool) {
-				at, ok = w.ledger.firstAt(ids[0])
+				first, ok = w.ledger.of(ids[0])
 				return ok
 			})
-			took = append(took, at.Sub(accepts))
+			took = append(took, first.at.Sub(accepts))
 		}
 		stop()
 		producing.Wait()

@@ -14,69 +14,51 @@ const forgetEvery = 20_000
 type ledger struct {
 	forget func()
 
-	mu     sync.Mutex
-	stored map[string][]time.Time // when the broker acknowledged each event, as often as it did
-	places map[string]int         // how many messages it had when it stored each event first
-	total  int
+	mu    sync.Mutex
+	first map[string]arrival // the first message of each event
+	total int                // of all messages
 }
 
-func newLedger() *ledger {
-	return &ledger{stored: map[string][]time.Time{}, places: map[string]int{}}
+// arrival is when the broker acknowledged a message, and the message's place among all, from 1 on.
+type arrival struct {
+	at    time.Time
+	place int
 }
+
+func newLedger() *ledger { return &ledger{first: map[string]arrival{}} }
 
 func (l *ledger) answered(_ time.Time, a devstack.PublishAnswer) {
-	before := l.events()
+	l.mu.Lock()
+	before := l.total
 	for i := range a.Stored {
-		l.store(a.Messages[i].GetAttributes()["event_id"])
+		l.store(a.Messages[i].GetAttributes()["event_id"], time.Now())
 	}
-	if before/forgetEvery != l.events()/forgetEvery {
+	due := before/forgetEvery != l.total/forgetEvery
+	l.mu.Unlock()
+	if due {
 		l.forget()
 	}
 }
 
 // store notes an event's message.
-func (l *ledger) store(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *ledger) store(id string, at time.Time) {
 	l.total++
-	if len(l.stored[id]) == 0 {
-		l.places[id] = l.total
+	if _, known := l.first[id]; !known {
+		l.first[id] = arrival{at, l.total}
 	}
-	l.stored[id] = append(l.stored[id], time.Now())
 }
 
-// firstAt is when the broker first acknowledged an event.
-func (l *ledger) firstAt(id string) (time.Time, bool) {
+// of is the first message of an event.
+func (l *ledger) of(id string) (first arrival, stored bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	times := l.stored[id]
-	if len(times) == 0 {
-		return time.Time{}, false
-	}
-	return times[0], true
+	first, stored = l.first[id]
+	return first, stored
 }
 
-// place is where an event's first message is among all, from 1 on.
-func (l *ledger) place(id string) (at int, stored bool) {
+// counts are how many events it has stored, and the messages beyond each one's first.
+func (l *ledger) counts() (events, duplicates int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, stored = l.places[id]
-	return at, stored
-}
-
-// events counts those that it has stored.
-func (l *ledger) events() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.stored)
-}
-
-// duplicates counts messages beyond each event's first.
-func (l *ledger) duplicates() (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, times := range l.stored {
-		n += len(times) - 1
-	}
-	return n
+	return len(l.first), l.total - len(l.first)
 }

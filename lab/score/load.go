@@ -122,8 +122,8 @@ func (w *world) offer(ctx context.Context, o offer) []committed {
 func (w *world) waits(all []committed, wanted func(committed) bool) spread {
 	var took []time.Duration
 	for _, c := range all {
-		if at, ok := w.ledger.firstAt(c.id); ok && wanted(c) {
-			took = append(took, max(0, at.Sub(c.at)))
+		if first, ok := w.ledger.of(c.id); ok && wanted(c) {
+			took = append(took, max(0, first.at.Sub(c.at)))
 		}
 	}
 	return spreadOf(took)
@@ -159,16 +159,16 @@ func (w *world) tally(ctx context.Context) (t tally) {
 	rows := rig.Must(w.pool.Query(ctx,
 		`SELECT id::text, dead_at IS NOT NULL, published_at IS NOT NULL FROM outbox_events`))
 	defer rows.Close()
-	t.duplicates = w.ledger.duplicates()
-	known := 0
+	stored, duplicates := w.ledger.counts()
+	t.unknown, t.duplicates = stored, duplicates
 	for rows.Next() {
 		var id string
 		var dead, published bool
 		rig.Check(rows.Scan(&id, &dead, &published))
 		t.events++
-		_, arrived := w.ledger.firstAt(id)
+		_, arrived := w.ledger.of(id)
 		if arrived {
-			known++
+			t.unknown--
 		}
 		switch {
 		case dead:
@@ -177,7 +177,6 @@ func (w *world) tally(ctx context.Context) (t tally) {
 			t.lost++
 		}
 	}
-	t.unknown = w.ledger.events() - known
 	rig.Check(rows.Err())
 	return t
 }

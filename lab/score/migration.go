@@ -3,11 +3,9 @@ package score
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/lab/rig"
@@ -23,15 +21,14 @@ func (s *Session) migration(ctx context.Context) result {
 		load, stop := context.WithCancel(ctx)
 		defer stop()
 		var producing sync.WaitGroup
-		var inserts oldProducers
-		producing.Go(func() { inserts.run(load, w, 500) })
+		var took spread
+		var failed int
+		producing.Go(func() { took, failed = w.insertAsBefore(load, 500) })
 		w.migrateAndDie(ctx, s.lasts(30*time.Second, 30*time.Second))
 		rig.Pause(ctx, time.Second)
 		stop()
 		producing.Wait()
-		took := spreadOf(inserts.took)
 		left := w.count(ctx, `SELECT $1::int - count(*) FROM outbox_events WHERE seq > 0`, rows+took.n)
-		failed := int(inserts.failed.Load())
 		return judge(failed == 0 && left == 0, took.p99 < time.Second, "%d old rows, %d inserts, killed 5 times: %d errors, producers' p99 %s, longest %s; %d rows missing or unnumbered",
 			rows, took.n, failed, round(took.p99), round(took.max), left)
 	})
@@ -60,37 +57,33 @@ func (w *world) migrateAndDie(ctx context.Context, reading time.Duration) {
 	w.command(ctx, "migrate")
 }
 
-// oldProducers insert into the table as it was before outboxctl had it.
-type oldProducers struct {
-	mu     sync.Mutex
-	took   []time.Duration
-	failed atomic.Int64
-}
-
-func (o *oldProducers) run(ctx context.Context, w *world, perSecond int) {
+// insertAsBefore inserts into the table as it was before outboxctl had it, until ctx ends, and
+// counts what failed.
+func (w *world) insertAsBefore(ctx context.Context, perSecond int) (_ spread, failed int) {
 	limiter := rate.NewLimiter(rate.Limit(perSecond), 1)
-	var group errgroup.Group
+	var mu sync.Mutex
+	var took []time.Duration
+	insert := func() {
+		began := time.Now()
+		_, err := w.pool.Exec(context.WithoutCancel(ctx), `INSERT INTO outbox_events
+			(id, event_type, aggregate_type, aggregate_id, payload_json) VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}')`)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failed++
+			w.session.say("  insert: %v", err)
+			return
+		}
+		took = append(took, time.Since(began))
+	}
+	var producers sync.WaitGroup
 	for range 16 {
-		group.Go(func() error {
+		producers.Go(func() {
 			for limiter.Wait(ctx) == nil {
-				o.insert(context.WithoutCancel(ctx), w)
+				insert()
 			}
-			return nil
 		})
 	}
-	_ = group.Wait() // failures are counted
-}
-
-func (o *oldProducers) insert(ctx context.Context, w *world) {
-	began := time.Now()
-	_, err := w.pool.Exec(ctx, `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
-		VALUES (gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), '{}')`)
-	if err != nil {
-		o.failed.Add(1)
-		w.session.say("  insert: %v", err)
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.took = append(o.took, time.Since(began))
+	producers.Wait()
+	return spreadOf(took), failed
 }

@@ -35,8 +35,8 @@ func (s *Session) twoOperators(ctx context.Context) result {
 		group, groupCtx := errgroup.WithContext(ctx)
 		for range 2 {
 			group.Go(func() error {
-				ran := w.try(groupCtx, "dlq", "replay", "--reason", "rejected_by_broker", "--yes", "--note",
-					"scoreboard", "-o", "id")
+				ran := rig.Command(groupCtx, w.env(), "", w.Program, "dlq", "replay", "--reason", "rejected_by_broker",
+					"--yes", "--note", "scoreboard", "-o", "id")
 				if ran.Exit == 0 || ran.Exit == exitPartial {
 					return nil // what the other one did first is not an error of the pair
 				}
@@ -59,9 +59,9 @@ func (s *Session) twoOperators(ctx context.Context) result {
 func (s *Session) cleanup(ctx context.Context) result {
 	return s.in(ctx, surroundings{}, func(w *world) result {
 		old := s.size(200_000, 1_000_000)
-		w.fill(ctx, filling{rows: old, published: "now() - interval '40 days'"})
+		w.fill(ctx, old, map[string]string{"published_at": "now() - interval '40 days'"})
 		const recent = 1000
-		w.fill(ctx, filling{rows: recent, published: "now() - interval '20 days'"})
+		w.fill(ctx, recent, map[string]string{"published_at": "now() - interval '20 days'"})
 		rig.Must(w.pool.Exec(ctx, `VACUUM ANALYZE outbox_events`))
 		w.publish("publisher")
 		load, stop := context.WithCancel(ctx)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
@@ -57,20 +58,23 @@ func (w *world) park(ctx context.Context, followers int) (letter string) {
 		return letter != ""
 	})
 	p.End(ctx, syscall.SIGTERM)
-	w.fill(ctx, filling{rows: followers, key: "'" + parkedKey + "'"})
+	w.fill(ctx, followers, map[string]string{"ordering_key": "'default/" + parkedKey + "'"})
 	return letter
 }
 
 // drainRate fills the outbox with events, two to a key, starts a publisher and returns how many it
 // sends a second.
 func (w *world) drainRate(ctx context.Context, n int) float64 {
-	w.fill(ctx, filling{rows: n, key: `'drain/' || n / 2`})
+	w.fill(ctx, n, map[string]string{"ordering_key": `'default/drain/' || n / 2`})
 	w.Broker.Drain()
-	had := w.ledger.events()
+	had, _ := w.ledger.counts()
 	p := w.publish("publisher")
 	w.Broker.AwaitRequest(ctx)
 	began := time.Now()
-	rig.Await(ctx, 5*time.Minute, "the drain", func() bool { return w.ledger.events() >= had+n })
+	rig.Await(ctx, 5*time.Minute, "the drain", func() bool {
+		has, _ := w.ledger.counts()
+		return has >= had+n
+	})
 	took := time.Since(began)
 	p.End(ctx, syscall.SIGTERM)
 	return float64(n) / took.Seconds()
@@ -107,7 +111,11 @@ func everyOne(committed) bool { return true }
 func (s *Session) hotKey(ctx context.Context) result {
 	n := s.size(50_000, 50_000)
 	return s.in(ctx, surroundings{}, func(w *world) result {
-		w.fill(ctx, filling{rows: n, key: `'hot'`, padding: strings.Repeat("x", 700)})
+		hot := newEvent(false)
+		license := hot.Data.(builtin.LicenseStatusChanged)
+		license.Reason = strings.Repeat("x", 700)
+		hot.Data = license
+		rig.Fill(ctx, w.pool, n, hot, map[string]string{"ordering_key": "'default/hot'"}, s.say)
 		size := w.count(ctx, `SELECT avg(octet_length(payload_json::text))::int FROM outbox_events`)
 		w.publish("publisher")
 		w.Broker.AwaitRequest(ctx)
@@ -129,11 +137,12 @@ func (w *world) lastOf(ctx context.Context, key string) time.Time {
 	var id string
 	rig.Check(w.pool.QueryRow(ctx,
 		`SELECT id::text FROM outbox_events WHERE ordering_key = $1 ORDER BY seq DESC LIMIT 1`, key).Scan(&id))
-	at, _ := w.ledger.firstAt(id) // one that is lost is counted elsewhere
-	return at
+	first, _ := w.ledger.of(id) // one that is lost is counted elsewhere
+	return first.at
 }
 
-// disordered counts events that the broker had before an earlier one of their ordering key, or not at all.
+// disordered counts events that the broker had before an earlier one of their ordering key, or not
+// at all.
 func (w *world) disordered(ctx context.Context) (n int) {
 	rows := rig.Must(w.pool.Query(ctx, `SELECT ordering_key, id::text FROM outbox_events
 		WHERE ordering_key IS NOT NULL AND passed_at IS NULL ORDER BY seq`))
@@ -142,12 +151,12 @@ func (w *world) disordered(ctx context.Context) (n int) {
 	for rows.Next() {
 		var key, id string
 		rig.Check(rows.Scan(&key, &id))
-		at, there := w.ledger.place(id)
-		if !there || at < last[key] {
+		first, there := w.ledger.of(id)
+		if !there || first.place < last[key] {
 			n++
 			continue
 		}
-		last[key] = at
+		last[key] = first.place
 	}
 	rig.Check(rows.Err())
 	return n

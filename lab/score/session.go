@@ -53,22 +53,21 @@ func judge(correct, inTime bool, format string, args ...any) result {
 
 // size is how many of something a scenario uses: by default, and for the target's own size.
 func (s *Session) size(usual, full int) int {
-	n := full
-	if !s.Full {
-		n = max(1, int(float64(usual)*s.Scale))
-	}
-	s.smaller = s.smaller || n < full
-	return n
+	return scaled(s, 1, usual, full)
 }
 
 // lasts is the same for times.
 func (s *Session) lasts(usual, full time.Duration) time.Duration {
-	d := full
-	if !s.Full {
-		d = max(2*time.Second, time.Duration(float64(usual)*s.Scale))
+	return scaled(s, 2*time.Second, usual, full)
+}
+
+func scaled[T int | time.Duration](s *Session, least, usual, full T) T {
+	if s.Full {
+		return full
 	}
-	s.smaller = s.smaller || d < full
-	return d
+	v := max(least, T(float64(usual)*s.Scale))
+	s.smaller = s.smaller || v < full
+	return v
 }
 
 func (s *Session) say(format string, args ...any) {

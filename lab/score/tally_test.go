@@ -21,15 +21,9 @@ func TestTheTallySeesWhatIsWrong(t *testing.T) {
 	db := outboxtest.DB(t)
 	w := &world{pool: db.Pool, ledger: newLedger()}
 	ids := emitMany(t.Context(), w.pool, 6, 0)
-	at := func(times ...int) (all []time.Time) {
-		for _, n := range times {
-			all = append(all, time.Unix(int64(n), 0))
-		}
-		return all
-	}
 	published, unmarked, lost, dead, doubled, early := ids[0], ids[1], ids[2], ids[3], ids[4], ids[5]
-	w.ledger.stored = map[string][]time.Time{
-		published: at(1), unmarked: at(1), doubled: at(1, 2, 3), early: at(5), "018f0000-0000-7000-8000-000000000000": at(1),
+	for i, id := range []string{published, unmarked, doubled, doubled, early, doubled, "018f0000-0000-7000-8000-000000000000"} {
+		w.ledger.store(id, time.Unix(int64(i+1), 0))
 	}
 	_, err := w.pool.Exec(t.Context(), `UPDATE outbox_events SET published_at = now() WHERE id::text = ANY ($1)`, []string{published, doubled, early})
 	require.NoError(t, err)

@@ -1,7 +1,6 @@
 package score
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -62,7 +61,7 @@ func (s *Session) outage(ctx context.Context) result {
 	piled := s.size(200_000, 0)
 	var ideal time.Duration
 	s.in(ctx, surroundings{}, func(w *world) result {
-		w.fill(ctx, filling{rows: piled + int(away.Seconds())*rate})
+		w.fill(ctx, piled+int(away.Seconds())*rate, nil)
 		w.publish("publisher")
 		w.Broker.AwaitRequest(ctx)
 		began := time.Now()
@@ -76,7 +75,7 @@ func (s *Session) outage(ctx context.Context) result {
 		w.settled(ctx, time.Minute)
 		w.Broker.OnCall(func(context.Context, string) error { return status.Error(codes.Unavailable, "away") })
 		before := calls(w.Broker.Calls())
-		w.fill(ctx, filling{rows: piled})
+		w.fill(ctx, piled, nil)
 		began := time.Now()
 		w.offer(ctx, offer{rate: rate, lasts: away})
 		lasted := time.Since(began)
@@ -100,24 +99,7 @@ func calls(by map[string]int) (n int) {
 	return n
 }
 
-// filling is rows that are written without a round trip each.
-type filling struct {
-	rows int
-	// published and key are SQL expressions; n is the row's number. The default is NULL.
-	published, key string
-	// padding is a text in the payload.
-	padding string
-}
-
-func (w *world) fill(ctx context.Context, f filling) {
-	for done := 0; done < f.rows; {
-		size := min(50_000, f.rows-done)
-		rig.Must(w.pool.Exec(ctx, `
-INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at, ordering_key)
-SELECT id, 'license_status_changed', 'license', id, jsonb_build_object('version', 1, 'eventId', id, 'occurredAt', '2026-01-01T00:00:00Z', 'data',
-       jsonb_strip_nulls(jsonb_build_object('licenseId', id, 'storeId', id, 'status', 'verified', 'reason', nullif($2::text, '')))), `+cmp.Or(f.published, "NULL")+`, 'default/' || `+cmp.Or(f.key, "NULL")+`
-  FROM (SELECT n, outbox_uuid_v7() AS id FROM generate_series($3::int, $3::int + $1::int - 1) AS n) AS ids
- ORDER BY n`, size, f.padding, done))
-		done += size
-	}
+// fill writes rows like an event, with SQL expressions for further columns.
+func (w *world) fill(ctx context.Context, rows int, columns map[string]string) {
+	rig.Fill(ctx, w.pool, rows, newEvent(false), columns, w.session.say)
 }

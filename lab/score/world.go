@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -58,7 +57,7 @@ func (s *Session) in(ctx context.Context, around surroundings, f func(*world) re
 
 // open starts the servers and makes the database and the topics with the program itself.
 func (w *world) open(ctx context.Context, around surroundings) {
-	rig.Check(errors.Join(os.MkdirAll(w.Dir, 0o755), os.Chmod(w.Dir, 0o755)))
+	rig.StateDir(w.Dir)
 	w.StartPostgres(ctx, devstack.PostgresParams{Dir: w.Dir, Durable: true, Env: around.postgresEnv})
 	w.StartBroker(ctx, rig.NewBroker(rand.New(rand.NewPCG(w.session.Stamp.Seed, 0)),
 		w.ledger.answered))
@@ -122,17 +121,7 @@ func owner(ctx context.Context, p *rig.Process) (id string) {
 
 // command runs outboxctl to its end, which must be a success, and returns what it printed.
 func (w *world) command(ctx context.Context, args ...string) string {
-	ran := w.try(ctx, args...)
-	if ran.Exit != 0 {
-		rig.Check(fmt.Errorf("outboxctl %s: exit code %d: %s", strings.Join(args, " "), ran.Exit,
-			ran.Stderr))
-	}
-	return ran.Stdout
-}
-
-// try is command whatever the end.
-func (w *world) try(ctx context.Context, args ...string) rig.Ran {
-	return rig.Command(ctx, w.env(), "", w.Program, args...)
+	return w.Outboxctl(ctx, w.env(), args...)
 }
 
 // count runs a query that counts.

@@ -63,7 +63,7 @@ type Config struct {
 	// Only, when not empty, narrows the faults to these kinds, or to kinds with a detail as in
 	// "publisher.crash:settle.sent".
 	Only []string
-	// Patience with the consumers at the end (default DefaultPatience).
+	// Patience with the consumers at the end.
 	Patience time.Duration
 	// Log gets a line now and then.
 	Log io.Writer

@@ -1,7 +1,10 @@
 package torture
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/jackc/pgx/v5/pgconn"
 	"google.golang.org/grpc/codes"
 
 	"github.com/outboxctl/outboxctl/internal/failpoint"
@@ -20,6 +23,9 @@ import (
 
 // reach is how long an armed process has to get to its failpoint.
 const reach = 25 * time.Second
+
+// others are the connections that are not the harness's.
+const others = "backend_type = 'client backend' AND application_name <> 'harness'"
 
 // injector carries out a plan.
 type injector struct {
@@ -66,13 +72,8 @@ func (in *injector) inject(ctx context.Context, f planned) {
 // thing is what the fault is done to. Two faults on it at once would make each other's record
 // untrue.
 func (in *injector) thing(f planned) *sync.Mutex {
-	name := f.target
-	if name == "" || strings.HasPrefix(f.kind, "network.") {
-		name, _, _ = strings.Cut(f.kind, ".")
-		if f.target != "" {
-			name = f.target
-		}
-	}
+	name, _, _ := strings.Cut(f.kind, ".")
+	name = cmp.Or(f.target, name)
 	if f.kind == termPublisher {
 		name = "broker" // it needs a slow one
 	}
@@ -84,36 +85,13 @@ func (in *injector) thing(f planned) *sync.Mutex {
 	return in.busy[name]
 }
 
+// perform does a fault and returns when it is over.
 func (in *injector) perform(ctx context.Context, f planned) error {
-	kind, _, _ := strings.Cut(f.kind, ".")
-	switch kind {
-	case "publisher":
-		return in.harmProcess(ctx, in.publishers[f.target], f)
-	case "consumer":
-		return in.harmProcess(ctx, in.consumers[f.target], f)
-	case "operator":
-		done := make(chan error, 1)
-		select {
-		case in.operator.crashes <- crash{f.detail, done}:
-			return <-done
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	case "postgres":
-		return in.harmPostgres(ctx, f)
-	case "network":
-		return in.harmNetwork(ctx, f)
-	case "redis":
-		return in.harmRedis(ctx, f)
-	default:
-		return in.harmBroker(ctx, f)
-	}
-}
-
-func (in *injector) harmProcess(ctx context.Context, p *process, f planned) error {
+	p, after := in.processes[f.target], context.WithoutCancel(ctx)
 	switch f.kind {
 	case killPublisher, killConsumer:
-		return p.kill(ctx)
+		_, err := p.kill(ctx)
+		return err
 	case termConsumer:
 		p.signal(syscall.SIGTERM)
 		return nil
@@ -127,9 +105,55 @@ func (in *injector) harmProcess(ctx context.Context, p *process, f planned) erro
 		return nil
 	case stopPublisher:
 		return in.freeze(ctx, p, f.lasts)
-	default:
+	case crashPublisher, crashConsumer:
 		return in.crash(ctx, p, f.detail)
+	case crashOperator:
+		return in.operator.crash(ctx, f.detail)
+	case restartPostgres:
+		return in.Postgres.Restart(after)
+	case terminatePostgres:
+		return execute(ctx, in.truth, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE `+others+` AND pid <> pg_backend_pid() AND random() < 0.5`)
+	case readonlyPostgres:
+		const reload = `SELECT pg_reload_conf()`
+		err := execute(ctx, in.truth, `ALTER SYSTEM SET default_transaction_read_only = on`, reload)
+		rig.Pause(ctx, f.lasts)
+		return errors.Join(err, execute(after, in.truth, `ALTER SYSTEM RESET default_transaction_read_only`, reload))
+	case xminPostgres:
+		return in.hold(ctx, f.lasts, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM torture_aggregates`)
+	case lockPostgres:
+		return in.hold(ctx, f.lasts, `BEGIN`, `LOCK TABLE outbox_events IN ACCESS EXCLUSIVE MODE`)
+	case resetNetwork:
+		return in.disturb(ctx, f, "reset_peer", map[string]int{"timeout": 0})
+	case blackholeNetwork:
+		return in.disturb(ctx, f, "timeout", map[string]int{"timeout": 0}) // one way only; nothing is closed
+	case latencyNetwork:
+		return in.disturb(ctx, f, "latency", map[string]int{"latency": 150 + in.drawn(400), "jitter": 100})
+	case cutNetwork:
+		// The connection ends within a message: after a random number of bytes.
+		return in.disturb(ctx, f, "limit_data", map[string]int{"bytes": 1 + in.drawn(5000)})
+	case killRedis:
+		err := in.Redis.Kill()
+		rig.Pause(ctx, f.lasts)
+		return errors.Join(err, in.Redis.Restart(after))
+	case flushRedis:
+		return in.redis.FlushAll(ctx).Err()
+	case oomRedis:
+		err := in.redis.ConfigSet(ctx, "maxmemory", "1").Err()
+		rig.Pause(ctx, f.lasts)
+		return errors.Join(err, in.redis.ConfigSet(after, "maxmemory", "0").Err())
+	case awayBroker:
+		in.Broker.Disconnect()
+		rig.Pause(ctx, f.lasts)
+		return in.Broker.Reconnect()
+	case lostBroker:
+		return in.trouble(ctx, f, rig.Trouble{Lost: true, Share: 0.5})
+	case slowBroker:
+		return in.trouble(ctx, f, rig.Trouble{Delay: 1500 * time.Millisecond, Share: 0.7})
+	case errorBroker:
+		return in.trouble(ctx, f, rig.Trouble{Code: codeNamed(f.detail), Share: 1})
 	}
+	return fmt.Errorf("no such fault: %s", f.kind)
 }
 
 // crash has a process die in a failpoint. An instance that ends otherwise, as one whose servers are
@@ -158,17 +182,13 @@ func (in *injector) crash(ctx context.Context, p *process, point string) error {
 // freeze makes a zombie: a publisher that stands still between acknowledgement and settlement until
 // its rows are another publisher's, and then goes on.
 func (in *injector) freeze(ctx context.Context, p *process, lasts time.Duration) error {
-	if _, err := p.armNext(ctx, fmt.Sprintf("%s:stop:%d", failpoint.Acknowledged,
-		1+in.drawn(8))); err != nil {
+	spec := fmt.Sprintf("%s:stop:%d", failpoint.Acknowledged, 1+in.drawn(8))
+	if _, err := p.armNext(ctx, spec); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(reach); !p.standsStill(); {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s was not reached", failpoint.Acknowledged)
-		}
-		if !rig.Pause(ctx, 20*time.Millisecond) {
-			break
-		}
+	now, _ := p.present()
+	if err := rig.Eventually(ctx, reach, now.StandsStill); errors.Is(err, rig.ErrTimedOut) {
+		return fmt.Errorf("%s was not reached", failpoint.Acknowledged)
 	}
 	rig.Pause(ctx, lasts)
 	p.signal(syscall.SIGCONT) // and it lives on
@@ -181,40 +201,6 @@ func (in *injector) drawn(n int) int {
 	return in.random.IntN(n)
 }
 
-func (in *injector) harmPostgres(ctx context.Context, f planned) error {
-	const ours = "application_name <> 'harness' AND pid <> pg_backend_pid()"
-	switch f.kind {
-	case restartPostgres:
-		return in.Postgres.Restart(context.WithoutCancel(ctx))
-	case terminatePostgres:
-		_, err := in.truth.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE backend_type = 'client backend' AND `+ours+` AND random() < 0.5`)
-		return err
-	case readonlyPostgres:
-		if _, err := in.truth.Exec(ctx,
-			`ALTER SYSTEM SET default_transaction_read_only = on`); err != nil {
-			return err
-		}
-		_, err := in.truth.Exec(ctx, `SELECT pg_reload_conf()`)
-		rig.Pause(ctx, f.lasts)
-		ctx := context.WithoutCancel(ctx)
-		if _, reset := in.truth.Exec(ctx,
-			`ALTER SYSTEM RESET default_transaction_read_only`); reset != nil {
-			return reset
-		}
-		_, reset := in.truth.Exec(ctx, `SELECT pg_reload_conf()`)
-		if err == nil {
-			err = reset
-		}
-		return err
-	case xminPostgres:
-		return in.hold(ctx, f.lasts, `BEGIN ISOLATION LEVEL REPEATABLE READ`,
-			`SELECT count(*) FROM torture_aggregates`)
-	default:
-		return in.hold(ctx, f.lasts, `BEGIN`, `LOCK TABLE outbox_events IN ACCESS EXCLUSIVE MODE`)
-	}
-}
-
 // hold keeps a transaction open after its statements.
 func (in *injector) hold(ctx context.Context, lasts time.Duration, statements ...string) error {
 	conn, err := in.truth.Acquire(ctx)
@@ -222,75 +208,44 @@ func (in *injector) hold(ctx context.Context, lasts time.Duration, statements ..
 		return err
 	}
 	defer conn.Release()
-	for _, s := range statements {
-		if _, err := conn.Exec(ctx, s); err != nil {
-			return err
-		}
+	if err := execute(ctx, conn, statements...); err != nil {
+		return err
 	}
 	rig.Pause(ctx, lasts)
-	_, err = conn.Exec(context.WithoutCancel(ctx), `ROLLBACK`)
-	return err
+	return execute(context.WithoutCancel(ctx), conn, `ROLLBACK`)
 }
 
-func (in *injector) harmNetwork(ctx context.Context, f planned) error {
-	n := in.networks[f.target]
-	d := disturbance{Stream: f.detail}
-	switch f.kind {
-	case resetNetwork:
-		d.Type, d.Stream, d.Attributes = "reset_peer", "downstream", map[string]any{"timeout": 0}
-	case blackholeNetwork:
-		d.Type, d.Attributes = "timeout", map[string]any{"timeout": 0} // one way only; nothing is closed
-	case latencyNetwork:
-		d.Type, d.Attributes = "latency", map[string]any{"latency": 150 + in.drawn(400), "jitter": 100}
-	default:
-		// The connection ends within a message: after a random number of bytes.
-		d.Type, d.Attributes = "limit_data", map[string]any{"bytes": 1 + in.drawn(5000)}
-	}
-	err := n.add(d)
-	rig.Pause(ctx, f.lasts)
-	n.clear(context.WithoutCancel(ctx))
-	return err
+type executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-func (in *injector) harmRedis(ctx context.Context, f planned) error {
-	if f.kind == killRedis {
-		if err := in.Redis.Kill(); err != nil {
+func execute(ctx context.Context, db executor, statements ...string) error {
+	for _, s := range statements {
+		if _, err := db.Exec(ctx, s); err != nil {
 			return err
 		}
-		rig.Pause(ctx, f.lasts)
-		return in.Redis.Restart(context.WithoutCancel(ctx))
 	}
-	opts, err := redis.ParseURL(in.Redis.URL())
-	if err != nil {
-		return err
-	}
-	client := redis.NewClient(opts)
-	defer func() { _ = client.Close() }()
-	if f.kind == flushRedis {
-		return client.FlushAll(ctx).Err()
-	}
-	if err := client.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
-		return err
-	}
-	rig.Pause(ctx, f.lasts)
-	return client.ConfigSet(context.WithoutCancel(ctx), "maxmemory", "0").Err()
+	return nil
 }
 
-func (in *injector) harmBroker(ctx context.Context, f planned) error {
-	switch f.kind {
-	case awayBroker:
-		in.Broker.Disconnect()
-		rig.Pause(ctx, f.lasts)
-		return in.Broker.Reconnect()
-	case lostBroker:
-		in.Broker.Set(rig.Trouble{Lost: true, Share: 0.5})
-	case slowBroker:
-		in.Broker.Set(rig.Trouble{Delay: 1500 * time.Millisecond, Share: 0.7})
-	default:
-		in.Broker.Set(rig.Trouble{Code: codeNamed(f.detail), Share: 1})
+// disturb has a network go wrong, in the direction that is planned.
+func (in *injector) disturb(ctx context.Context, f planned, toxic string, attributes map[string]int) error {
+	toxics := in.networks[f.target].Toxics
+	text, err := json.Marshal(map[string]any{
+		"name": toxic, "type": toxic, "stream": f.detail, "attributes": attributes,
+	})
+	if err == nil {
+		_, err = toxics.AddToxicJson(bytes.NewReader(text))
 	}
 	rig.Pause(ctx, f.lasts)
-	in.Broker.Set(rig.Trouble{})
+	toxics.ResetToxics(context.WithoutCancel(ctx))
+	return err
+}
+
+func (in *injector) trouble(ctx context.Context, f planned, t rig.Trouble) error {
+	in.Broker.Set(t)
+	defer in.Broker.Set(rig.Trouble{})
+	rig.Pause(ctx, f.lasts)
 	return nil
 }
 

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/outboxctl/outboxctl/internal/stats"
 	"github.com/outboxctl/outboxctl/lab/history"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
@@ -70,28 +72,27 @@ func (w *world) compare(first, last map[string]int) {
 	}
 }
 
-// compareStats holds what stats says against the tables. Nothing moves any more.
-func (w *world) compareStats(ctx context.Context, sh shell) {
+// compareStats holds what stats says against the tables. Nothing moves any more, and a slow machine
+// has the time that it needs.
+func (w *world) compareStats(ctx context.Context, sh *shell) {
+	sh.env = append(slices.Clone(sh.env), "OUTBOXCTL_DATABASE_READ_TIMEOUT=5m")
 	c := sh.run(ctx, "", "", "stats", "-o", "json")
-	var said struct {
-		Backlog, Due, BackingOff, InFlight, Dead, AtMaxAttempts int64
-		DLQ                                                     struct{ Open int64 }
-	}
+	var said stats.Report
 	if err := json.Unmarshal([]byte(c.Stdout), &said); err != nil {
 		rig.Check(fmt.Errorf("read stats: %w: %s", err, c.Stderr))
 	}
-	keys := []string{"backlog", "due", "backingOff", "inFlight", "dead", "dlqOpen"}
-	var truth [6]int64
+	s := history.Stats{Said: map[string]int64{
+		"backlog": said.Backlog, "due": said.Due, "backingOff": said.BackingOff, "inFlight": said.InFlight,
+		"dead": said.Dead, "dlqOpen": said.DLQ.Open,
+	}}
 	rig.Check(w.truth.QueryRow(ctx, `
-		SELECT count(*) FILTER (WHERE living), count(*) FILTER (WHERE living AND NOT leased AND next_attempt_at <= now()),
-		       count(*) FILTER (WHERE living AND NOT leased AND next_attempt_at > now()), count(*) FILTER (WHERE living AND leased),
-		       count(*) FILTER (WHERE dead_at IS NOT NULL), (SELECT count(*) FROM outbox_dlq WHERE state = 'open')
-		  FROM (SELECT *, published_at IS NULL AND dead_at IS NULL AS living, EXISTS (SELECT FROM outbox_leases AS l WHERE l.until > now() AND l.seqs @> o.seq) AS leased FROM outbox_events AS o) AS e`).
-		Scan(&truth[0], &truth[1], &truth[2], &truth[3], &truth[4], &truth[5]))
-	s := history.Stats{Said: map[string]int64{}, Truth: map[string]int64{}}
-	for i, v := range []int64{said.Backlog, said.Due, said.BackingOff, said.InFlight, said.Dead,
-		said.DLQ.Open} {
-		s.Said[keys[i]], s.Truth[keys[i]] = v, truth[i]
-	}
+		SELECT jsonb_build_object(
+		       'backlog', count(*) FILTER (WHERE living), 'inFlight', count(*) FILTER (WHERE living AND leased),
+		       'due', count(*) FILTER (WHERE living AND NOT leased AND next_attempt_at <= now()),
+		       'backingOff', count(*) FILTER (WHERE living AND NOT leased AND next_attempt_at > now()),
+		       'dead', count(*) FILTER (WHERE dead_at IS NOT NULL), 'dlqOpen', (SELECT count(*) FROM outbox_dlq WHERE state = 'open'))
+		  FROM (SELECT *, published_at IS NULL AND dead_at IS NULL AS living,
+		               EXISTS (SELECT FROM outbox_leases AS l WHERE l.until > now() AND l.seqs @> o.seq) AS leased
+		          FROM outbox_events AS o) AS e`).Scan(&s.Truth))
 	w.rec.Add(s)
 }

@@ -15,7 +15,7 @@ import (
 
 // operator works with the command line while the faults happen.
 type operator struct {
-	shell
+	*shell
 	random *rand.Rand
 	// crashes are failpoints to die in, at the next command that passes them; sent by the plan of
 	// faults.
@@ -26,6 +26,17 @@ type operator struct {
 type crash struct {
 	point string
 	done  chan<- error
+}
+
+// crash has the next command that passes a failpoint die in it.
+func (o *operator) crash(ctx context.Context, point string) error {
+	done := make(chan error, 1)
+	select {
+	case o.crashes <- crash{point, done}:
+		return <-done
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // run works until ctx ends.
@@ -66,10 +77,9 @@ func (o *operator) act(ctx context.Context) {
 }
 
 // change runs a command that changes dead letters, if there are any.
-func (o *operator) change(ctx context.Context, verb string, letters []string, flags ...string) {
+func (s *shell) change(ctx context.Context, verb string, letters []string, flags ...string) {
 	if len(letters) > 0 {
-		o.shell.run(ctx, "", "", verb, slices.Concat(letters, flags, []string{"--yes", "--note",
-			"torture"})...)
+		s.run(ctx, "", "", verb, slices.Concat(letters, flags, []string{"--yes", "--note", "torture"})...)
 	}
 }
 

@@ -111,7 +111,7 @@ func everyKind(random *rand.Rand) []planned {
 		{kind: readonlyPostgres, lasts: seconds(2, 4)},
 		{kind: xminPostgres, lasts: seconds(5, 15)},
 		{kind: lockPostgres, lasts: seconds(1, 3)},
-		{kind: resetNetwork, target: network(), lasts: seconds(1, 2)},
+		{kind: resetNetwork, target: network(), detail: "downstream", lasts: seconds(1, 2)},
 		{kind: blackholeNetwork, target: network(), detail: stream(), lasts: seconds(3, 6)},
 		{kind: latencyNetwork, target: network(), detail: stream(), lasts: seconds(3, 8)},
 		{kind: cutNetwork, target: network(), detail: stream(), lasts: seconds(1, 3)},

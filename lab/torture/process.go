@@ -55,9 +55,15 @@ func startProcess(rec *history.Recorder, dir, name string, env []string, args ..
 	return p, nil
 }
 
+// errDown is the error of a process that was told to stay down.
+var errDown = errors.New("down for good")
+
 func (p *process) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.down {
+		return errDown
+	}
 	cmd := exec.Command(p.args[0], p.args[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, p.log, p.log
 	if p.arm != "" {
@@ -95,28 +101,21 @@ func (p *process) supervise() {
 		if crashed {
 			p.crashes++
 		}
-		down := p.down
 		close(done)
 		p.mu.Unlock()
-		if down {
-			return
-		}
 		time.Sleep(restartPause) //nolint:forbidigo // a platform's pause before a restart is a pause
-		if p.isDown() {
-			return
-		}
 		if err := p.start(); err != nil {
-			p.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(),
-				Unexpected: true})
+			if !errors.Is(err, errDown) {
+				p.note(err)
+			}
 			return
 		}
 	}
 }
 
-func (p *process) isDown() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.down
+// note records an end that nobody asked for.
+func (p *process) note(err error) {
+	p.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(), Unexpected: true})
 }
 
 // signal sends a signal that may end the process.
@@ -132,28 +131,28 @@ func (p *process) signal(sig syscall.Signal) {
 // armNext kills the present instance and has the next one meet a failpoint. The channel it returns
 // is closed when that instance has ended.
 func (p *process) armNext(ctx context.Context, spec string) (<-chan struct{}, error) {
-	p.mu.Lock()
-	last, done := p.now, p.done
-	p.mu.Unlock()
-	p.signal(syscall.SIGKILL)
-	if err := rig.Within(ctx, done, 10*time.Second); err != nil {
-		return nil, fmt.Errorf("end %s (%d): %w", p.name, last.PID(), err)
+	last, err := p.kill(ctx)
+	if err != nil {
+		return nil, err
 	}
 	// The supervisor is in its pause, or has just begun it.
 	p.mu.Lock()
 	p.arm = spec
 	p.mu.Unlock()
-	for {
-		p.mu.Lock()
-		next, done := p.now, p.done
-		p.mu.Unlock()
-		if next != last {
-			return done, nil
-		}
-		if !rig.Pause(ctx, 10*time.Millisecond) {
-			return nil, ctx.Err()
-		}
-	}
+	var done chan struct{}
+	err = rig.Eventually(ctx, reach, func() bool {
+		var next *rig.Child
+		next, done = p.present()
+		return next != last
+	})
+	return done, err
+}
+
+// present is the instance that runs now, and what is closed when its end was noted.
+func (p *process) present() (*rig.Child, chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now, p.done
 }
 
 // crashed is how many instances died in their failpoint so far.
@@ -163,13 +162,14 @@ func (p *process) crashed() int {
 	return p.crashes
 }
 
-// kill ends the present instance and waits for its end.
-func (p *process) kill(ctx context.Context) error {
-	p.mu.Lock()
-	done := p.done
-	p.mu.Unlock()
+// kill ends the present instance, waits for its end and returns it.
+func (p *process) kill(ctx context.Context) (*rig.Child, error) {
+	killed, done := p.present()
 	p.signal(syscall.SIGKILL)
-	return rig.Within(ctx, done, 10*time.Second)
+	if err := rig.Within(ctx, done, 10*time.Second); err != nil {
+		return nil, fmt.Errorf("end %s (%d): %w", p.name, killed.PID(), err)
+	}
+	return killed, nil
 }
 
 // stop ends the process for good. Within patience it may end by itself.
@@ -186,13 +186,6 @@ func (p *process) stop(ctx context.Context, patience time.Duration) error {
 	p.signal(syscall.SIGKILL)
 	<-p.stopped
 	return fmt.Errorf("%s had to be killed", p.name)
-}
-
-// standsStill reports whether the present instance is stopped by a signal.
-func (p *process) standsStill() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.now.StandsStill()
 }
 
 // pointOf is the failpoint a process is to die in, if any: one that it only stops in is not.

@@ -2,7 +2,6 @@ package torture
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -63,26 +62,18 @@ func (p *producer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		work, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		if conn == nil || conn.IsClosed() {
-			var err error
-			if conn, err = p.connect(work); err != nil {
-				cancel()
-				conn = nil
-				rig.Pause(ctx, 100*time.Millisecond)
-				continue
-			}
+			conn, _ = pgx.Connect(work, p.url) // the database may be away
 		}
-		p.transaction(ctx, work, conn)
+		if conn == nil {
+			rig.Pause(ctx, 100*time.Millisecond)
+		} else {
+			p.transaction(ctx, work, conn)
+		}
 		cancel()
 	}
 	if conn != nil {
 		_ = conn.Close(context.WithoutCancel(ctx))
 	}
-}
-
-func (p *producer) connect(ctx context.Context) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	return pgx.Connect(ctx, p.url)
 }
 
 func (p *producer) how() string {
@@ -187,20 +178,15 @@ func committed(err error) history.Outcome {
 
 // write emits an event and writes its ledger row.
 func (p *producer) write(ctx context.Context, tx pgx.Tx, id string, d draft) error {
-	data, err := d.data()
-	if err != nil {
-		return err
-	}
+	var err error
 	if d.byHand() {
-		err = p.insert(ctx, tx, d, data)
+		err = p.insert(ctx, tx, d)
 	} else {
 		_, err = emit.Emit(ctx, tx, d.event)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = tx.Exec(ctx, `INSERT INTO torture_ledger (tx, event_id, data) VALUES ($1, $2, $3)`, id, d.event.ID, d.data())
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO torture_ledger (tx, event_id, data) VALUES ($1, $2, $3)`, id,
-		d.event.ID, data)
 	return err
 }
 
@@ -210,25 +196,21 @@ func (p *producer) retract(ctx context.Context, tx pgx.Tx, id string) (*history.
 	intent := d.intent()
 	intent.Expect = history.Retract
 	inner, err := tx.Begin(ctx)
-	if err != nil {
-		return &intent, err
+	if err == nil {
+		err = p.write(ctx, inner, id, d)
 	}
-	if err := p.write(ctx, inner, id, d); err != nil {
-		return &intent, err
+	if err == nil {
+		err = inner.Rollback(ctx)
 	}
-	return &intent, inner.Rollback(ctx)
+	return &intent, err
 }
 
 // insert is the plain INSERT that a service may write in any language, rules and all ignored.
-func (p *producer) insert(ctx context.Context, tx pgx.Tx, d draft, data string) error {
+func (p *producer) insert(ctx context.Context, tx pgx.Tx, d draft) error {
 	aggregate, _, _ := p.catalog.Resolve(d.event.Type)
-	envelope := fmt.Sprintf(`{"version": 1, "eventId": %q, "occurredAt": "2026-01-02T03:04:05Z", "data": %s}`, d.event.ID, data)
-	headers, err := json.Marshal(d.event.Headers)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, headers, ordering_key)
-		VALUES ($1, $2::text::event_type_enum, $3::text::aggregate_type_enum, $4, $5::text::jsonb, $6::text::jsonb, 'default/' || nullif($7::text, ''))`,
-		d.event.ID, d.event.Type, aggregate, d.event.AggregateID, envelope, string(headers), d.event.OrderingKey)
+	envelope := fmt.Sprintf(`{"version": 1, "eventId": %q, "occurredAt": "2026-01-02T03:04:05Z", "data": %s}`, d.event.ID, d.data())
+	_, err := tx.Exec(ctx, `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, headers, ordering_key)
+		VALUES ($1, $2::text::event_type_enum, $3::text::aggregate_type_enum, $4, $5::text::jsonb, $6, 'default/' || nullif($7::text, ''))`,
+		d.event.ID, d.event.Type, aggregate, d.event.AggregateID, envelope, d.event.Headers, d.event.OrderingKey)
 	return err
 }

@@ -27,9 +27,6 @@ func Run(ctx context.Context, cfg Config) (path string, err error) {
 	if err := cfg.validate(); err != nil {
 		return "", err
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = DefaultPatience
-	}
 	path = filepath.Join(cfg.Dir, HistoryFile)
 	file, err := os.Create(path)
 	if err != nil {
@@ -57,9 +54,9 @@ func describe(cfg Config, skew time.Duration) history.Run {
 		// A failpoint may lie where chance does not lead in time.
 		MinFaults: len(faults) * 8 / 10,
 		Consumers: []string{exampleConsumer, workerConsumer}, HandledTypes: []string{handledType},
-		InboxGuarded: []string{exampleConsumer}, HandlerTopics: []string{"domain"},
-		NeedCrashes: slices.Concat(failpoint.Publisher(), failpoint.Consumer(), failpoint.Operator()),
-		LooseKeys:   "default/" + looseKeys, MinOrder: minOrder(cfg.Duration),
+		InboxGuarded: []string{exampleConsumer},
+		NeedCrashes:  slices.Concat(failpoint.Publisher(), failpoint.Consumer(), failpoint.Operator()),
+		LooseKeys:    "default/" + looseKeys, MinOrder: minOrder(cfg.Duration),
 	}
 	for _, f := range faults {
 		if !slices.Contains(run.NeedFaults, f.kind) {
@@ -117,15 +114,14 @@ func (t *torture) perform(ctx context.Context) error {
 
 func (t *torture) startOperator(ctx context.Context) *operator {
 	url := rig.WithParams(t.Postgres.URL(outboxDatabase), "application_name", "operator")
-	o := &operator{shell: shell{program: t.Program, env: t.Env(url), rec: t.rec}, random: t.random(3),
-		crashes: make(chan crash)}
+	o := &operator{shell: t.shell(url), random: t.random(3), crashes: make(chan crash)}
 	t.operating.Go(func() { o.run(ctx) })
 	return o
 }
 
 func (t *torture) startProducers(ctx context.Context) {
 	url := rig.WithParams(rig.WithHost(t.Postgres.URL(outboxDatabase), t.cutter.Addr()),
-		"application_name", "producer")
+		"application_name", "producer", "connect_timeout", "5")
 	quota := &quota{since: time.Now(), rate: t.cfg.Rate}
 	for i := range producers {
 		p := &producer{
@@ -134,7 +130,7 @@ func (t *torture) startProducers(ctx context.Context) {
 		}
 		t.producing.Go(func() { p.run(ctx) })
 	}
-	cli := shell{program: t.Program, env: t.Env(rig.WithHost(url, t.scriptCutter.Addr())), rec: t.rec}
+	cli := t.shell(rig.WithHost(url, t.scriptCutter.Addr()))
 	t.producing.Go(func() { cli.script(ctx, &source{t.random(99)}) })
 }
 
@@ -142,8 +138,7 @@ func (t *torture) startProducers(ctx context.Context) {
 // moment to notice who went last; what is still there after noticeTime stays.
 func (t *torture) connectionsLeft(ctx context.Context) (left int) {
 	_ = rig.Eventually(ctx, noticeTime, func() bool {
-		rig.Check(t.truth.QueryRow(ctx,
-			`SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'harness'`).Scan(&left))
+		rig.Check(t.truth.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE `+others).Scan(&left))
 		return left == 0
 	})
 	return left
@@ -151,7 +146,7 @@ func (t *torture) connectionsLeft(ctx context.Context) (left int) {
 
 // settle replays what the broker takes by now, gives everything its time and reads the state at the
 // end of it.
-func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) {
+func (t *torture) settle(ctx context.Context, sh *shell, first map[string]int) {
 	t.release(ctx, sh)
 	t.run.LastFault = time.Now()
 	_, _ = fmt.Fprintf(t.cfg.Log, "faults and producers are done; %s until the outbox must be empty\n", lease+quiet)
@@ -163,10 +158,9 @@ func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) {
 	t.awaitConsumers(ctx)
 	t.compare(first, last)
 	t.collectEffects(ctx)
-	for _, p := range t.processes() {
+	for _, p := range t.processes {
 		if err := p.stop(ctx, shutdownTimeout+20*time.Second); err != nil {
-			t.rec.Add(history.Process{At: time.Now(), Name: p.name, Event: "exited", Exit: err.Error(),
-				Unexpected: true})
+			p.note(err)
 		}
 	}
 	t.rec.Add(history.Resource{Name: "postgres connections after all processes ended",
@@ -177,7 +171,7 @@ func (t *torture) settle(ctx context.Context, sh shell, first map[string]int) {
 // release has an operator replay the events that only the broker's mood had killed, and discard the
 // dead ones that others wait for, until none does. What is still parked after a minute in which it
 // did not get less, the checker reports.
-func (t *torture) release(ctx context.Context, sh shell) {
+func (t *torture) release(ctx context.Context, sh *shell) {
 	t.Broker.Heal()
 	least, since := math.MaxInt, time.Now()
 	for ; time.Since(since) < time.Minute && ctx.Err() == nil; rig.Pause(ctx, 500*time.Millisecond) {
@@ -194,13 +188,11 @@ func (t *torture) release(ctx context.Context, sh shell) {
 			least, since = left, time.Now()
 		}
 		for chunk := range slices.Chunk(healed, 500) {
-			sh.run(ctx, "", "", "dlq restore", append(slices.Clone(chunk), "--yes", "--note", "healed")...)
-			sh.run(ctx, "", "", "dlq replay", append(slices.Clone(chunk), "--force", "--yes", "--note",
-				"healed")...)
+			sh.change(ctx, "dlq restore", chunk)
+			sh.change(ctx, "dlq replay", chunk, "--force")
 		}
 		for chunk := range slices.Chunk(blocking, 500) {
-			sh.run(ctx, "", "", "dlq discard", append(slices.Clone(chunk), "--yes", "--note",
-				"written off")...)
+			sh.change(ctx, "dlq discard", chunk)
 		}
 	}
 	rig.Check(ctx.Err())
@@ -212,14 +204,10 @@ func (t *torture) awaitConsumers(ctx context.Context) {
 	var want int
 	rig.Check(t.truth.QueryRow(ctx, `SELECT (SELECT count(*) FROM outbox_events WHERE event_type = $1 AND published_at IS NOT NULL) +
 		(SELECT count(*) FROM torture_removed WHERE event_type = $1)`, handledType).Scan(&want))
-	for deadline := time.Now().Add(t.cfg.Patience); time.Now().Before(deadline); {
-		var example, worker int
-		rig.Check(t.outcome.QueryRow(ctx, `SELECT (SELECT count(DISTINCT event_id) FROM notifications), (SELECT count(*) FROM torture_effects)`).
-			Scan(&example, &worker))
-		if example >= want && worker >= want {
-			return
-		}
-		rig.Pause(ctx, time.Second)
-		rig.Check(ctx.Err())
-	}
+	_ = rig.Eventually(ctx, t.cfg.Patience, func() (done bool) {
+		rig.Check(t.outcome.QueryRow(ctx, `SELECT least((SELECT count(DISTINCT event_id) FROM notifications),
+			(SELECT count(*) FROM torture_effects)) >= $1`, want).Scan(&done))
+		return done || !rig.Pause(ctx, time.Second) // counting costs
+	})
+	rig.Check(ctx.Err())
 }

@@ -26,9 +26,16 @@ CREATE TABLE torture_changes (
     event_id uuid NOT NULL, app text NOT NULL DEFAULT current_setting('application_name'), deleted boolean NOT NULL DEFAULT false,
     before jsonb, after jsonb, lease jsonb
 );
+-- The objects are a State and a Row of the history.
 CREATE FUNCTION torture_state(e outbox_events) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
-    SELECT jsonb_build_object('attempts', e.attempt_count, 'error', e.last_error,
-        'published', e.published_at, 'dead', e.dead_at, 'next', e.next_attempt_at, 'message', e.broker_message_id, 'passed', e.passed_at)
+    SELECT jsonb_build_object('attempts', e.attempt_count, 'lastError', e.last_error,
+        'published', e.published_at, 'dead', e.dead_at, 'next', e.next_attempt_at, 'messageId', e.broker_message_id, 'passed', e.passed_at)
+$$;
+CREATE FUNCTION torture_row(e outbox_events) RETURNS jsonb LANGUAGE sql IMMUTABLE SET search_path = public AS $$
+    SELECT jsonb_build_object('eventId', e.id, 'seq', e.seq, 'type', e.event_type, 'aggregateType', e.aggregate_type,
+        'aggregateId', e.aggregate_id, 'payload', e.payload_json::text, 'headers', e.headers, 'namespace', e.namespace,
+        'tenantId', e.tenant_id, 'dedupeKey', e.dedupe_key, 'orderingKey', e.ordering_key, 'state', torture_state(e),
+        'createdAt', rtrim(rtrim(to_char(e.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '0'), '.') || 'Z')
 $$;
 CREATE FUNCTION torture_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
@@ -57,10 +64,10 @@ BEGIN
 END $$;
 CREATE TRIGGER torture_lease AFTER INSERT OR UPDATE OR DELETE ON outbox_leases FOR EACH ROW EXECUTE FUNCTION torture_lease();
 
-CREATE TABLE torture_removed (removed_at timestamptz NOT NULL, LIKE outbox_events);
+CREATE TABLE torture_removed (event_type event_type_enum NOT NULL, body jsonb NOT NULL);
 CREATE FUNCTION torture_remove() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
 BEGIN
-    INSERT INTO torture_removed SELECT clock_timestamp(), OLD.*;
+    INSERT INTO torture_removed VALUES (OLD.event_type, torture_row(OLD) || jsonb_build_object('removedAt', clock_timestamp()));
     RETURN NULL;
 END $$;
 CREATE TRIGGER torture_remove AFTER DELETE ON outbox_events FOR EACH ROW EXECUTE FUNCTION torture_remove();`

@@ -20,6 +20,9 @@ type shell struct {
 	rec     *history.Recorder
 }
 
+// shell is one for a database.
+func (w *world) shell(url string) *shell { return &shell{w.Program, w.Env(url), w.rec} }
+
 // run runs one command to its end and records it, its output cut off. A failpoint may end it.
 func (s *shell) run(ctx context.Context, arm, stdin, verb string, args ...string) history.Command {
 	c := history.Command{At: time.Now(), Verb: verb, Args: args, Failpoint: pointOf(arm)}
@@ -29,19 +32,18 @@ func (s *shell) run(ctx context.Context, arm, stdin, verb string, args ...string
 	}
 	ran := rig.Command(ctx, env, stdin, s.program, append(strings.Fields(verb), args...)...)
 	c.Ended, c.Exit, c.Stdout, c.Stderr = time.Now(), ran.Exit, ran.Stdout, ran.Stderr
+	const most = 4 << 10 // keeps a history readable
 	kept := c
-	kept.Stdout, kept.Stderr = cut(c.Stdout), cut(c.Stderr)
+	kept.Stdout, kept.Stderr = c.Stdout[:min(most, len(c.Stdout))], c.Stderr[:min(most, len(c.Stderr))]
 	s.rec.Add(kept)
 	return c
 }
 
-// cut keeps a history readable.
-func cut(text string) string {
-	const most = 4 << 10
-	if len(text) > most {
-		return text[:most]
+// do is run for a command that has to succeed.
+func (s *shell) do(ctx context.Context, verb string) {
+	if c := s.run(ctx, "", "", verb); c.Exit != 0 {
+		rig.Check(fmt.Errorf("%s: %s", verb, c.Stderr))
 	}
-	return text
 }
 
 // said reads what emit --atomic says about its transaction: 5 stands for a commit whose outcome it
@@ -56,14 +58,6 @@ func said(c history.Command) history.Outcome {
 	default:
 		return history.RolledBack
 	}
-}
-
-// line is one event of emit --stdin.
-type line struct {
-	Type        string            `json:"type"`
-	AggregateID string            `json:"aggregateId"`
-	Data        any               `json:"data"`
-	Headers     map[string]string `json:"headers"`
 }
 
 // script emits events through the command line, a transaction at a time, until ctx ends.
@@ -81,15 +75,12 @@ func (s *shell) script(ctx context.Context, source *source) {
 			intent := d.intent()
 			intent.EventID, intent.Line = "", name
 			t.Events = append(t.Events, intent)
-			text, err := json.Marshal(line{d.event.Type, d.event.AggregateID, d.event.Data, d.event.Headers})
-			if err != nil {
-				panic(err) // our own structs encode
-			}
-			input.Write(append(text, '\n'))
+			input.Write(append(rig.Must(json.Marshal(map[string]any{ // our own structs encode
+				"type": d.event.Type, "aggregateId": d.event.AggregateID, "data": d.event.Data, "headers": d.event.Headers,
+			})), '\n'))
 		}
 		c := s.run(context.WithoutCancel(ctx), "", input.String(), "emit", "--stdin", "--atomic")
-		t.Ended = c.Ended
-		t.Outcome = said(c)
+		t.Ended, t.Outcome = c.Ended, said(c)
 		s.rec.Add(t)
 		rig.Pause(ctx, time.Duration(500+source.random.IntN(1500))*time.Millisecond)
 	}

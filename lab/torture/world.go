@@ -2,18 +2,17 @@ package torture
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	vkit "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
@@ -52,20 +51,19 @@ type world struct {
 	skew time.Duration
 
 	// networks by who uses them for what: publisher-1/postgres, publisher-1/broker, consumers/redis.
-	networks map[string]*network
-	// publishers and consumers, by name.
-	publishers map[string]*process
-	consumers  map[string]*process
-	http       map[string]string // address of each one's metrics
+	networks map[string]*toxiproxy.Proxy
+	// processes are the publishers and the consumers, by name.
+	processes map[string]*process
+	http      map[string]string // address of each one's metrics
+	redis     *redis.Client
 }
 
 // newWorld starts the servers and prepares the databases. What was started is to be closed even
 // when it fails.
 func newWorld(ctx context.Context, cfg Config, rec *history.Recorder) (*world, error) {
 	w := &world{
-		World: rig.World{Dir: cfg.Dir,
-			Program: cfg.Program}, cfg: cfg, rec: rec, networks: map[string]*network{},
-		publishers: map[string]*process{}, consumers: map[string]*process{}, http: map[string]string{},
+		World: rig.World{Dir: cfg.Dir, Program: cfg.Program}, cfg: cfg, rec: rec,
+		networks: map[string]*toxiproxy.Proxy{}, processes: map[string]*process{}, http: map[string]string{},
 	}
 	return w, rig.Carry(func() {
 		w.startServers(ctx)
@@ -100,19 +98,17 @@ func (w *world) startServers(ctx context.Context) {
 	w.StartPostgres(ctx, params)
 	w.effects = w.StartPostgres(ctx, devstack.PostgresParams{Dir: filepath.Join(w.Dir, "effects")})
 	w.StartRedis(ctx)
+	w.redis = redis.NewClient(rig.Must(redis.ParseURL(w.Redis.URL())))
+	w.OnClose(w.redis.Close)
 	b := rig.NewBroker(w.random(1), w.record)
 	b.Front = w.cfg.Broker
 	w.StartBroker(ctx, b)
 }
 
 // database makes one, migrates it with the program under test and adds the harness's own tables.
-func (w *world) database(ctx context.Context, server *devstack.Postgres, name,
-	schema string) *pgxpool.Pool {
+func (w *world) database(ctx context.Context, server *devstack.Postgres, name, schema string) *pgxpool.Pool {
 	url := w.CreateDatabase(ctx, server, name)
-	migrate := shell{program: w.Program, env: w.Env(url), rec: w.rec}
-	if c := migrate.run(ctx, "", "", "migrate"); c.Exit != 0 {
-		rig.Check(fmt.Errorf("migrate %s: %s", name, c.Stderr))
-	}
+	w.shell(url).do(ctx, "migrate")
 	// The harness writes and reads also while the database is read-only for all others.
 	pool := w.Pool(ctx, rig.WithParams(url, "application_name", "harness",
 		"default_transaction_read_only", "off"), 0)
@@ -136,9 +132,11 @@ func clockSkew(ctx context.Context, pool *pgxpool.Pool) (skew time.Duration) {
 
 func (w *world) openNetworks() {
 	open := func(name, upstream string) {
-		n := rig.Must(newNetwork(name, upstream))
-		w.networks[name] = n
-		w.OnClose(func() error { n.close(); return nil })
+		server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+		proxy := toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)
+		rig.Check(proxy.Start())
+		w.networks[name] = proxy
+		w.OnClose(func() error { proxy.Stop(); return nil })
 	}
 	for i := range publishers {
 		open(publisherName(i)+"/postgres", rig.HostOf(w.Postgres.URL("")))
@@ -156,92 +154,32 @@ func (w *world) openNetworks() {
 func publisherName(i int) string { return fmt.Sprintf("publisher-%d", i+1) }
 
 func (w *world) startProcesses() {
+	start := func(name string, env []string, args ...string) {
+		w.processes[name] = rig.Must(startProcess(w.rec, w.Dir, name, env, args...))
+	}
+	through := func(network, url string) string { return rig.WithHost(url, w.networks[network].Listen) }
 	for i := range publishers {
 		name := publisherName(i)
 		w.http[name] = freeAddr()
-		env := w.PublisherEnv(rig.WithParams(w.networks[name+"/postgres"].through(w.Postgres.URL(outboxDatabase)), "application_name", name),
-			w.networks[name+"/broker"].addr())
-		w.publishers[name] = rig.Must(startProcess(w.rec, w.Dir, name, env, w.Program, "publish", "--http-addr", w.http[name],
+		url := rig.WithParams(through(name+"/postgres", w.Postgres.URL(outboxDatabase)), "application_name", name)
+		start(name, w.PublisherEnv(url, w.networks[name+"/broker"].Listen), w.Program, "publish", "--http-addr", w.http[name],
 			"--lease", lease.String(), "--publish-timeout", publishTimeout.String(), "--shutdown-timeout", shutdownTimeout.String(),
-			"--backoff-base", backoffBase.String(), "--backoff-max", backoffMax.String(), "--poll-interval", pollInterval.String()))
+			"--backoff-base", backoffBase.String(), "--backoff-max", backoffMax.String(), "--poll-interval", pollInterval.String())
 	}
-	env := w.Env(w.effects.URL(effectDatabase),
-		"OUTBOXCTL_REDIS_URL="+w.networks["consumers/redis"].through(w.Redis.URL()), "TORTURE_SUBSCRIPTION="+workerSub)
+	env := w.Env(w.effects.URL(effectDatabase), "OUTBOXCTL_REDIS_URL="+through("consumers/redis", w.Redis.URL()),
+		"TORTURE_SUBSCRIPTION="+workerSub)
 	w.http[exampleConsumer] = freeAddr()
-	w.consumers[exampleConsumer] = rig.Must(startProcess(w.rec, w.Dir, exampleConsumer, env,
-		w.Program, "consume", "--example", "--consumer", exampleConsumer, "--http-addr", w.http[exampleConsumer]))
-	w.consumers[workerConsumer] = rig.Must(startProcess(w.rec, w.Dir, workerConsumer, env,
-		w.cfg.Worker...))
-}
-
-// processes are all of them.
-func (w *world) processes() []*process {
-	var all []*process
-	for _, p := range w.publishers {
-		all = append(all, p)
-	}
-	for _, p := range w.consumers {
-		all = append(all, p)
-	}
-	return all
+	start(exampleConsumer, env, w.Program, "consume", "--example", "--consumer", exampleConsumer, "--http-addr", w.http[exampleConsumer])
+	start(workerConsumer, env, w.cfg.Worker...)
 }
 
 // freeAddr is an address that is not listened on at the moment. A process keeps it over its
 // restarts, so that it can be asked for its metrics.
 func freeAddr() string { return fmt.Sprintf("127.0.0.1:%d", rig.Must(devstack.FreePort())) }
 
-// network is a way from one process to one server that can be disturbed.
-type network struct {
-	name  string
-	proxy *toxiproxy.Proxy
-}
-
-// newNetwork opens a proxy in front of an address.
-func newNetwork(name, upstream string) (*network, error) {
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)
-	if err := proxy.Start(); err != nil {
-		return nil, fmt.Errorf("open network %s: %w", name, err)
-	}
-	return &network{name: name, proxy: proxy}, nil
-}
-
-func (n *network) addr() string { return n.proxy.Listen }
-
-// through leads a URL through the proxy.
-func (n *network) through(raw string) string { return rig.WithHost(raw, n.addr()) }
-
-// disturbance is one way in which a network goes wrong.
-type disturbance struct {
-	Name       string         `json:"name"`
-	Type       string         `json:"type"`
-	Stream     string         `json:"stream"` // upstream: what the process sends; downstream: what it gets
-	Attributes map[string]any `json:"attributes"`
-}
-
-// add begins a disturbance; clear ends all of them.
-func (n *network) add(d disturbance) error {
-	d.Name = d.Type + "-" + d.Stream
-	text, err := json.Marshal(d)
-	if err != nil {
-		return fmt.Errorf("disturb network %s: %w", n.name, err)
-	}
-	if _, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(string(text))); err != nil {
-		return fmt.Errorf("disturb network %s: %w", n.name, err)
-	}
-	return nil
-}
-
-func (n *network) clear(ctx context.Context) { n.proxy.Toxics.ResetToxics(ctx) }
-
-func (n *network) close() { n.proxy.Stop() }
-
 // prepareTopics makes the topics and leaves two subscriptions: the example's and the worker's.
 func (w *world) prepareTopics(ctx context.Context) {
-	ensure := shell{program: w.Program, env: w.Env(w.Postgres.URL(outboxDatabase)), rec: w.rec}
-	if c := ensure.run(ctx, "", "", "topic ensure"); c.Exit != 0 {
-		rig.Check(fmt.Errorf("create topics: %s", c.Stderr))
-	}
+	w.shell(w.Postgres.URL(outboxDatabase)).do(ctx, "topic ensure")
 	client := rig.Must(pubsub.Connect(ctx,
 		pubsub.Config{Project: w.Broker.Project, Emulator: w.Broker.PubSub.Addr()}))
 	defer func() { _ = client.Close() }() // nothing is left to send

@@ -1,7 +1,7 @@
 // Command chart renders deploy/helm/outboxctl into the plain manifests of deploy/kubernetes and
 // the rules of deploy/prometheus, so that they cannot differ from the chart. With -set it gives the
-// chart a version first, with -check it refuses a chart of another version. It is a module of its own:
-// Helm decides no version of what is shipped.
+// chart a version first, with -check it refuses a chart of another version. It is a module of its
+// own: Helm decides no version of what is shipped.
 package main
 
 import (

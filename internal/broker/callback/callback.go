@@ -92,8 +92,8 @@ func CheckName(_, name string) error {
 	return nil
 }
 
-// Publisher hands over the events of logical topics, with places of its own for each topic, so that the
-// calls of one do not take the room of the others.
+// Publisher hands over the events of logical topics, with places of its own for each topic, so that
+// the calls of one do not take the room of the others.
 type Publisher struct {
 	base   Base
 	topics map[string]string

@@ -26,8 +26,8 @@ const (
 	// probeTimeout bounds one question to the cluster.
 	probeTimeout = 5 * time.Second
 	dialTimeout  = 3 * time.Second
-	// metadataAge is how long the partitions of a topic are believed: a partition that moved is told by
-	// the answer to a request.
+	// metadataAge is how long the partitions of a topic are believed: a partition that moved is told
+	// by the answer to a request.
 	metadataAge = 10 * time.Second
 )
 
@@ -41,7 +41,8 @@ func mechanisms() []string { return []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SH
 type Config struct {
 	// Brokers to begin with, with commas between them.
 	Brokers string
-	// Mechanism of SASL; empty means none. Username goes with Password, which is asked for each connection.
+	// Mechanism of SASL; empty means none. Username goes with Password, which is asked for each
+	// connection.
 	Mechanism, Username string
 	Password            func() (string, error)
 	TLS                 bool

@@ -1,5 +1,5 @@
-// Package kafka is Apache Kafka as outboxctl uses it: the connection, the topics, and the Publisher that
-// the dispatcher hands its batches to.
+// Package kafka is Apache Kafka as outboxctl uses it: the connection, the topics, and the Publisher
+// that the dispatcher hands its batches to.
 //
 // What holds:
 //

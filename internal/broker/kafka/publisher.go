@@ -192,8 +192,8 @@ func (p *Publisher) name(topic string) (string, error) {
 		kerr.UnknownTopicOrPartition.Message, kerr.InvalidTopicException.Message)
 }
 
-// Ready implements [dispatch.Publisher]: it asks for the topic's partitions, and for what they take as
-// long as that is not known. An account that may not ask for the latter is a good one.
+// Ready implements [dispatch.Publisher]: it asks for the topic's partitions, and for what they take
+// as long as that is not known. An account that may not ask for the latter is a good one.
 func (p *Publisher) Ready(ctx context.Context, topic string) error {
 	name, err := p.name(topic)
 	if err != nil {
@@ -235,8 +235,8 @@ func limits(largest int) wire.Limits {
 	}
 }
 
-// keyOf is the record's key: the ordering key, or without one the aggregate's id, so that its events
-// are in one partition.
+// keyOf is the record's key: the ordering key, or without one the aggregate's id, so that its
+// events are in one partition.
 func keyOf(m *dispatch.Message) []byte {
 	if key := cmp.Or(m.OrderingKey, m.AggregateID); key != "" {
 		return []byte(key)

@@ -7,17 +7,17 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
-// source is a consumer group on a topic. Records of a partition are handled one after the other, and
-// only what is done is committed.
+// source is a consumer group on a topic. Records of a partition are handled one after the other,
+// and only what is done is committed.
 type source struct {
 	client       *Client
 	group, topic string
@@ -99,7 +99,8 @@ func (r *reading) begin(ctx context.Context, partition int32, records []*kgo.Rec
 	}()
 }
 
-// handle delivers a record until it is acknowledged, and commits it. It reports false when ctx ended before.
+// handle delivers a record until it is acknowledged, and commits it. It reports false when ctx
+// ended before.
 func (r *reading) handle(ctx context.Context, record *kgo.Record) bool {
 	for attempt := 1; ; attempt++ {
 		select {
@@ -118,11 +119,7 @@ func (r *reading) handle(ctx context.Context, record *kgo.Record) bool {
 			cancel()
 			return ctx.Err() == nil
 		}
-		pause := time.NewTimer(broker.Pause(attempt))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if wait.For(ctx, broker.Pause(attempt)) != nil {
 			return false
 		}
 	}
@@ -181,7 +178,8 @@ func delivery(record *kgo.Record, attempt int, m broker.Message) broker.Delivery
 	for _, h := range record.Headers {
 		d.Attributes[h.Key] = string(h.Value)
 	}
-	// Only an event with an ordering key has a number; the key of another record is its aggregate's id.
+	// Only an event with an ordering key has a number; the key of another record is its aggregate's
+	// id.
 	if _, ordered := d.Attributes[wire.AttrEventSeq]; ordered {
 		d.OrderingKey = string(record.Key)
 	}
@@ -193,5 +191,6 @@ func (s *source) Permanent(err error) bool {
 	return errors.Is(err, broker.ErrNoSubscription) || dispatch.ClassOf(failure(err)) == dispatch.Misconfigured
 }
 
-// About implements broker.Source: a partition is read in order, and what fails comes again for ever.
+// About implements broker.Source: a partition is read in order, and what fails comes again for
+// ever.
 func (s *source) About() broker.About { return broker.About{Ordered: true} }

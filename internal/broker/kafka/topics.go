@@ -45,8 +45,8 @@ func (c *Client) Plan(topics, subscriptions map[string]string) []broker.PlannedT
 	})
 }
 
-// metadata asks for the partitions of a topic, unless they were told at most so long ago: that there is no such topic is
-// asked each time.
+// metadata asks for the partitions of a topic, unless they were told at most so long ago: that
+// there is no such topic is asked each time.
 func (c *Client) metadata(ctx context.Context, topic string, age time.Duration) (*kmsg.MetadataResponseTopic, error) {
 	if found, err := c.askMetadata(ctx, topic, age); err == nil || age == 0 || !errors.As(err, new(*kerr.Error)) {
 		return found, err
@@ -170,7 +170,8 @@ func (c *Client) Backlog(ctx context.Context, subscription string) (waiting int6
 	return waiting, nil
 }
 
-// List implements broker.Broker. Which groups read a topic is not told: nothing is lost without one.
+// List implements broker.Broker. Which groups read a topic is not told: nothing is lost without
+// one.
 func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
 	return broker.List(plan, func(t *broker.Topic) (exists bool, err error) {
 		if exists, err = c.exists(ctx, t.Name); err != nil {
@@ -182,30 +183,18 @@ func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker
 
 // Ensure implements broker.Broker. It makes topics only: a group comes into being by reading.
 func (c *Client) Ensure(ctx context.Context, p broker.EnsureParams) ([]broker.Action, error) {
-	var actions []broker.Action
-	for _, t := range p.Plan {
-		a := broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name, Outcome: broker.OutcomeExists}
-		exists, err := c.exists(ctx, t.Name)
-		switch {
-		case err != nil || exists:
-		case p.DryRun:
-			a.Outcome = broker.OutcomeMissing
-		default:
-			a.Outcome = broker.OutcomeCreated
-			err = c.create(ctx, t.Name)
+	return broker.Ensure(ctx, p, func(t broker.PlannedTopic) []broker.Step {
+		return []broker.Step{{
+			Kind: broker.KindTopic, Name: t.Name,
+			Exists: func(ctx context.Context) (bool, error) { return c.exists(ctx, t.Name) },
+			Make:   func(ctx context.Context) error { return c.create(ctx, t.Name) },
+		}}
+	}, func(err error) (broker.Outcome, string, bool) {
+		if errors.Is(err, kerr.TopicAlreadyExists) { // another run was faster
+			return broker.OutcomeExists, "", true
 		}
-		var answer *kerr.Error
-		switch {
-		case errors.Is(err, kerr.TopicAlreadyExists): // another run was faster
-			a.Outcome = broker.OutcomeExists
-		case errors.As(err, &answer):
-			a.Outcome, a.Detail, a.Err = broker.OutcomeFailed, explain(err), err
-		case err != nil:
-			return actions, err
-		}
-		actions = append(actions, a)
-	}
-	return actions, broker.Complete(actions)
+		return broker.OutcomeFailed, explain(err), errors.As(err, new(*kerr.Error))
+	})
 }
 
 func (c *Client) create(ctx context.Context, topic string) error {

@@ -36,7 +36,8 @@ const (
 type Config struct {
 	// URL lists the servers, with commas between them.
 	URL string
-	// CredsFile holds a JWT and its seed. Username goes with Password, which is asked for each connection.
+	// CredsFile holds a JWT and its seed. Username goes with Password, which is asked for each
+	// connection.
 	CredsFile, Username string
 	Password            func() (string, error)
 	Files               broker.Files

@@ -54,8 +54,8 @@ func (c *Client) message(subject string, m *dispatch.Message) (*nats.Msg, error)
 	return &nats.Msg{Subject: subject, Data: m.Data, Header: header}, nil
 }
 
-// messageIDOf is what a stream recognises a message by. A copy that an operator asked for has an id of
-// its own: with the event's the stream would acknowledge it and store nothing.
+// messageIDOf is what a stream recognises a message by. A copy that an operator asked for has an id
+// of its own: with the event's the stream would acknowledge it and store nothing.
 func messageIDOf(m *dispatch.Message) string {
 	if m.CopyOf == "" {
 		return m.EventID

@@ -154,8 +154,8 @@ func (p *Publisher) subject(topic string) (string, error) {
 	return broker.Physical(p.subjects, topic, "subject", CheckName, codeMissing, codeSubject)
 }
 
-// Limits implements [dispatch.Publisher]. A server's max_payload counts headers and body; before it has
-// told its own, that of the most generous one holds.
+// Limits implements [dispatch.Publisher]. A server's max_payload counts headers and body; before it
+// has told its own, that of the most generous one holds.
 func (p *Publisher) Limits(string) wire.Limits {
 	payload := largestPayload
 	if l, ok := p.client.conn.Now(); ok && l.conn.MaxPayload() > 0 {

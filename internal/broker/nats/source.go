@@ -37,7 +37,8 @@ func (c *Client) Source(ctx context.Context, p broker.SourceParams) (broker.Sour
 	return s, nil
 }
 
-// consumer finds a consumer, with what the server knows of it now, in the stream that has one of this name.
+// consumer finds a consumer, with what the server knows of it now, in the stream that has one of
+// this name.
 func (c *Client) consumer(ctx context.Context, name string) (found jetstream.Consumer, err error) {
 	err = c.call(ctx, func(ctx context.Context, js jetstream.JetStream) error {
 		streams := js.StreamNames(ctx)
@@ -78,7 +79,8 @@ func (s *source) Receive(ctx context.Context, f func(broker.Delivery)) error {
 	if err != nil {
 		return s.explain(err)
 	}
-	// Drain, not Stop: what the client holds already would come to another only when its time to answer is over.
+	// Drain, not Stop: what the client holds already would come to another only when its time to
+	// answer is over.
 	stop := context.AfterFunc(ctx, iter.Drain)
 	defer stop()
 	defer iter.Stop()
@@ -125,7 +127,8 @@ func (s *source) delivery(m jetstream.Msg) broker.Delivery {
 	return d
 }
 
-// message is one that is being handled. The server is told so in time, or it would deliver it to another.
+// message is one that is being handled. The server is told so in time, or it would deliver it to
+// another.
 type message struct {
 	jetstream.Msg
 	attempt int

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,75 +141,64 @@ func covers(filter, subject string) bool {
 // Ensure implements broker.Broker. A stream stores what is published from the moment it exists,
 // so no publisher has to be held meanwhile.
 func (c *Client) Ensure(ctx context.Context, p broker.EnsureParams) ([]broker.Action, error) {
-	var actions []broker.Action
-	for _, t := range p.Plan {
-		stream, action, err := c.ensureStream(ctx, t, p.DryRun)
-		if err != nil {
-			return actions, err
-		}
-		actions = append(actions, action)
-		if p.TopicsOnly || action.Outcome == broker.OutcomeFailed {
-			continue
-		}
-		action, err = c.ensureConsumer(ctx, stream, t, p)
-		if err != nil {
-			return actions, err
-		}
-		actions = append(actions, action)
-	}
-	return actions, broker.Complete(actions)
-}
-
-func (c *Client) ensureStream(ctx context.Context, t broker.PlannedTopic, dryRun bool) (stream string, a broker.Action, err error) {
-	a = broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name, Outcome: broker.OutcomeExists}
-	stream, err = c.streamOf(ctx, t.Name)
-	switch {
-	case err == nil: // without a word: doctor warns of what is noted about something that exists
-	case !errors.Is(err, jetstream.ErrStreamNotFound):
-		return refused(stream, a, err)
-	case dryRun:
-		stream = plain(t.Name)
-		a.Outcome, a.Detail = broker.OutcomeMissing, "stream "+stream
-	default:
-		stream = plain(t.Name)
-		a.Outcome, a.Detail = broker.OutcomeCreated, "stream "+stream
-		err = c.call(ctx, func(ctx context.Context, js jetstream.JetStream) error {
-			_, err := js.CreateStream(ctx, jetstream.StreamConfig{
-				Name: stream, Subjects: []string{t.Name}, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
-				MaxAge: Retention, Duplicates: dedupeWindow, Replicas: c.cfg.Replicas,
-			})
-			return err
-		})
-		if err != nil {
-			return refused(stream, a, err)
-		}
-	}
-	return stream, a, nil
-}
-
-func (c *Client) ensureConsumer(ctx context.Context, stream string, t broker.PlannedTopic, p broker.EnsureParams) (a broker.Action, err error) {
-	a = broker.Action{Kind: broker.KindSubscription, Name: t.Subscription, Topic: t.Name, Outcome: broker.OutcomeExists}
-	want := consumerConfig(t, p.Ordered)
-	err = c.call(ctx, func(ctx context.Context, js jetstream.JetStream) error {
-		found, err := js.Consumer(ctx, stream, t.Subscription)
-		switch {
-		case err == nil:
-			a.Outcome, a.Detail = compare(found.CachedInfo().Config, want)
-			return nil
-		case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
-			return err
-		case p.DryRun:
-			a.Outcome = broker.OutcomeMissing
-			return nil
-		}
-		a.Outcome = broker.OutcomeCreated
-		_, err = js.CreateConsumer(ctx, stream, want)
-		return err
+	return broker.Ensure(ctx, p, func(t broker.PlannedTopic) []broker.Step {
+		stream := plain(t.Name)
+		return []broker.Step{c.streamStep(t, &stream), c.consumerStep(t, &stream, p.Ordered)}
+	}, func(err error) (broker.Outcome, string, bool) {
+		answered := apiError(err) != nil || dispatch.ClassOf(failure(err)) != dispatch.Retryable
+		return broker.OutcomeFailed, explain(err), answered
 	})
-	if err != nil {
-		_, a, err = refused("", a, err)
+}
+
+// streamStep makes the stream of a topic, and tells its name where another takes the subject.
+func (c *Client) streamStep(t broker.PlannedTopic, stream *string) broker.Step {
+	return broker.Step{
+		Kind: broker.KindTopic, Name: t.Name, Detail: "stream " + *stream, Needed: true,
+		Exists: func(ctx context.Context) (bool, error) {
+			found, err := c.streamOf(ctx, t.Name)
+			if errors.Is(err, jetstream.ErrStreamNotFound) {
+				return false, nil
+			}
+			*stream = cmp.Or(found, *stream)
+			return err == nil, err
+		},
+		Make: func(ctx context.Context) error {
+			return c.call(ctx, func(ctx context.Context, js jetstream.JetStream) error {
+				_, err := js.CreateStream(ctx, jetstream.StreamConfig{
+					Name: *stream, Subjects: []string{t.Name}, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
+					MaxAge: Retention, Duplicates: dedupeWindow, Replicas: c.cfg.Replicas,
+				})
+				return err
+			})
+		},
 	}
-	return a, err
+}
+
+func (c *Client) consumerStep(t broker.PlannedTopic, stream *string, ordered bool) broker.Step {
+	want, there := consumerConfig(t, ordered), jetstream.ConsumerConfig{}
+	return broker.Step{
+		Kind: broker.KindSubscription, Name: t.Subscription,
+		Exists: func(ctx context.Context) (bool, error) {
+			err := c.call(ctx, func(ctx context.Context, js jetstream.JetStream) error {
+				found, err := js.Consumer(ctx, *stream, t.Subscription)
+				if err == nil {
+					there = found.CachedInfo().Config
+				}
+				return err
+			})
+			if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+				return false, nil
+			}
+			return err == nil, err
+		},
+		Differs: func() string { return compare(there, want) },
+		Make: func(ctx context.Context) error {
+			return c.call(ctx, func(ctx context.Context, js jetstream.JetStream) error {
+				_, err := js.CreateConsumer(ctx, *stream, want)
+				return err
+			})
+		},
+	}
 }
 
 // consumerConfig is a pull consumer. One that keeps the order hands out one message at a time:
@@ -224,17 +214,18 @@ func consumerConfig(t broker.PlannedTopic, ordered bool) jetstream.ConsumerConfi
 	return cfg
 }
 
-// compare leaves a consumer alone that is other than planned: its program may rely on what it is.
-func compare(found, want jetstream.ConsumerConfig) (broker.Outcome, string) {
+// compare says how a consumer is other than planned. It is left alone: its program may rely on
+// what it is.
+func compare(found, want jetstream.ConsumerConfig) string {
 	switch {
 	case !receives(found, want.FilterSubject):
-		return broker.OutcomeDiffers, "it receives other subjects"
+		return "it receives other subjects"
 	case found.AckPolicy != jetstream.AckExplicitPolicy:
-		return broker.OutcomeDiffers, "it does not wait for each message's acknowledgement"
+		return "it does not wait for each message's acknowledgement"
 	case want.MaxAckPending == 1 && found.MaxAckPending != 1:
-		return broker.OutcomeDiffers, "it does not deliver in order: that needs max_ack_pending 1"
+		return "it does not deliver in order: that needs max_ack_pending 1"
 	}
-	return broker.OutcomeExists, ""
+	return ""
 }
 
 // call makes one request.
@@ -246,13 +237,4 @@ func (c *Client) call(ctx context.Context, f func(context.Context, jetstream.Jet
 		return err
 	}
 	return f(ctx, l.js)
-}
-
-// refused puts a refusal into the action; that the server does not answer is an error.
-func refused(stream string, a broker.Action, err error) (string, broker.Action, error) {
-	if dispatch.ClassOf(failure(err)) == dispatch.Retryable && apiError(err) == nil {
-		return stream, a, err
-	}
-	a.Outcome, a.Detail, a.Err = broker.OutcomeFailed, explain(err), err
-	return stream, a, nil
 }

@@ -34,7 +34,8 @@ type ensurer struct {
 	subscriptions []*pubsubpb.Subscription
 }
 
-// topic makes a topic and what belongs to it. Publishers are held while there is no telling that what they send arrives.
+// topic makes a topic and what belongs to it. Publishers are held while there is no telling that
+// what they send arrives.
 func (e *ensurer) topic(ctx context.Context, t broker.PlannedTopic) error {
 	found, err := e.look(ctx, t)
 	if err != nil {

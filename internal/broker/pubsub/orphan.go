@@ -25,16 +25,16 @@ const (
 // state is what exists of a planned topic.
 type state struct {
 	exists bool
-	// orphans are the topic's subscriptions that have lost it, and the copies that a run left which did not finish;
-	// deadLetters is the same of the dead-letter topic.
+	// orphans are the topic's subscriptions that have lost it, and the copies that a run left which
+	// did not finish; deadLetters is the same of the dead-letter topic.
 	orphans     []*pubsubpb.Subscription
 	deadLetters *pubsubpb.Subscription
 }
 
 func (s state) whole() bool { return s.exists && len(s.orphans) == 0 && s.deadLetters == nil }
 
-// look asks for the topic and for its orphans: the planned subscription, and those with the planned dead-letter topic. Any
-// other orphan may have been of any topic.
+// look asks for the topic and for its orphans: the planned subscription, and those with the planned
+// dead-letter topic. Any other orphan may have been of any topic.
 func (e *ensurer) look(ctx context.Context, t broker.PlannedTopic) (state, error) {
 	if err := ValidateName(broker.KindTopic, t.Name); err != nil {
 		return state{}, err
@@ -57,7 +57,8 @@ func (e *ensurer) look(ctx context.Context, t broker.PlannedTopic) (state, error
 	return found, nil
 }
 
-// list reads the project's subscriptions, once. An account that may not list them cannot replace them either.
+// list reads the project's subscriptions, once. An account that may not list them cannot replace
+// them either.
 func (e *ensurer) list(ctx context.Context) error {
 	if e.subscriptions != nil {
 		return nil
@@ -101,8 +102,9 @@ func spared(sub *pubsubpb.Subscription) string {
 	return strings.TrimSuffix(lastPart(sub.GetName()), spareSuffix)
 }
 
-// replace deletes a subscription that has lost its topic and creates it again, with its settings. They are kept in a copy
-// meanwhile, so that a run that is killed loses none: the next one finds the copy.
+// replace deletes a subscription that has lost its topic and creates it again, with its settings.
+// They are kept in a copy meanwhile, so that a run that is killed loses none: the next one finds
+// the copy.
 func (e *ensurer) replace(ctx context.Context, old *pubsubpb.Subscription, topic, deadLetters string) (ok bool, err error) {
 	a := broker.Action{Kind: broker.KindSubscription, Name: spared(old), Topic: topic, Retention: old.GetMessageRetentionDuration().AsDuration()}
 	want := e.renewed(old, topic, deadLetters)
@@ -136,8 +138,8 @@ func (e *ensurer) replace(ctx context.Context, old *pubsubpb.Subscription, topic
 	return e.record(a, err)
 }
 
-// replaceDeadLetters replaces the subscription of a dead-letter topic, unless it holds something: nobody could say which
-// events these dead letters were.
+// replaceDeadLetters replaces the subscription of a dead-letter topic, unless it holds something:
+// nobody could say which events these dead letters were.
 func (e *ensurer) replaceDeadLetters(ctx context.Context, old *pubsubpb.Subscription, t broker.PlannedTopic) (ok bool, err error) {
 	a := broker.Action{Kind: broker.KindSubscription, Name: spared(old), Topic: t.DeadLetterTopic, Outcome: broker.OutcomeFailed}
 	if old.GetTopic() == deletedTopic {

@@ -292,12 +292,14 @@ func (p *Publisher) Ready(ctx context.Context, topic string) error {
 	return failure(fmt.Errorf("publish to %s is not permitted: %w", path, err))
 }
 
-// clientTrace is the attribute in which Google's clients look for the trace of a message. Events cannot have it.
+// clientTrace is the attribute in which Google's clients look for the trace of a message. Events
+// cannot have it.
 const clientTrace = "googclient_traceparent"
 
 var aTrace = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// traced gives messages that carry a trace the attribute of Google's clients too, where there is room for it.
+// traced gives messages that carry a trace the attribute of Google's clients too, where there is
+// room for it.
 func traced(msgs []dispatch.Message) []dispatch.Message {
 	limits, all := wire.PubSubLimits(), msgs
 	for i, m := range msgs {

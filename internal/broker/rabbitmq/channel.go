@@ -34,34 +34,32 @@ func (l *link) take(ctx context.Context) (*channel, error) {
 			}
 			return ch, nil
 		default:
-			return l.openWithin(ctx)
+			return within(ctx, l.openChannel, l.give)
 		}
 	}
 }
 
-// openWithin opens a channel. A broker whose memory is full reads nothing and so does not answer: it is not waited for
-// longer than ctx.
-func (l *link) openWithin(ctx context.Context) (*channel, error) {
-	type opened struct {
-		ch  *channel
-		err error
-	}
-	done := make(chan opened, 1)
+// within does what knows no context. A broker whose memory is full reads nothing and so does not
+// answer: it is not waited for longer than ctx, and late gets what comes after that.
+func within[T any](ctx context.Context, do func() (T, error), late func(T)) (got T, err error) {
+	done := make(chan struct{})
+	var result T
+	var failed error
 	go func() {
-		ch, err := l.openChannel()
-		done <- opened{ch, err}
+		defer close(done)
+		result, failed = do()
 	}()
 	select {
-	case o := <-done:
-		return o.ch, o.err
+	case <-done:
+		return result, failed
 	case <-ctx.Done():
 	}
 	go func() {
-		if o := <-done; o.err == nil {
-			l.give(o.ch)
+		if <-done; failed == nil {
+			late(result)
 		}
 	}()
-	return nil, ctx.Err()
+	return got, ctx.Err()
 }
 
 func (l *link) openChannel() (*channel, error) {
@@ -91,7 +89,8 @@ func (l *link) give(c *channel) {
 	}
 }
 
-// leave closes the channel. Nobody waits for the broker's answer, which may not come before its memory has room.
+// leave closes the channel. Nobody waits for the broker's answer, which may not come before its
+// memory has room.
 func (c *channel) leave() {
 	c.left = true
 	go func() { _ = c.Close() }() // it ends with the connection at the latest

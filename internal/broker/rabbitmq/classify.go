@@ -28,8 +28,8 @@ func failure(err error) *dispatch.Failure {
 	return dispatch.NewFailure(class, code, err)
 }
 
-// classOf is the one table from RabbitMQ's answers to the dispatcher's classes. What is not in it is
-// retryable: waiting is safe, dead-lettering a good event is not.
+// classOf is the one table from RabbitMQ's answers to the dispatcher's classes. What is not in it
+// is retryable: waiting is safe, dead-lettering a good event is not.
 func classOf(err error) (dispatch.Class, string) {
 	var answer *amqp.Error
 	switch {

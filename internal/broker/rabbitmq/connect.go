@@ -39,13 +39,13 @@ const (
 
 // Config is where RabbitMQ is, and where in it events go.
 type Config struct {
-	// URL is amqp:// or amqps://, with the virtual host as its path. Username goes with Password, which is
-	// asked for each connection, and replaces that of the URL.
+	// URL is amqp:// or amqps://, with the virtual host as its path. Username goes with Password,
+	// which is asked for each connection, and replaces that of the URL.
 	URL, Username string
 	Password      func() (string, error)
 	Files         broker.Files
-	// Exchange and RoutingKey are templates: {topic} is the physical topic; {event_type}, {namespace} and
-	// {aggregate_type}, in the latter only, are the event's.
+	// Exchange and RoutingKey are templates: {topic} is the physical topic; {event_type}, {namespace}
+	// and {aggregate_type}, in the latter only, are the event's.
 	Exchange, RoutingKey string
 	// PublishTimeout bounds one Publish; 0 is the dispatcher's default.
 	PublishTimeout time.Duration

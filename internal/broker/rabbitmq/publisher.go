@@ -22,7 +22,8 @@ const (
 	messageBytes = 16 << 20
 	// defaultFrame is what headers must fit into as long as the broker has not told another size.
 	defaultFrame = 128 << 10
-	// frameReserve is kept of a frame for the other properties, the framing of headers and an ordering key.
+	// frameReserve is kept of a frame for the other properties, the framing of headers and an ordering
+	// key.
 	frameReserve = 4 << 10
 	// nameBytes is what AMQP takes in the name of an exchange or a header, and in a routing key.
 	nameBytes = 255

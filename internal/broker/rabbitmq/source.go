@@ -5,18 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/internal/broker"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // deliveryCount is the header in which a quorum queue counts.
 const deliveryCount = "x-delivery-count"
 
-// held is how many messages may wait, behind a failed one of their key or to be given back, besides those under way.
+// held is how many messages may wait, behind a failed one of their key or to be given back, besides
+// those under way.
 const held = 256
 
 // source is a queue.
@@ -121,16 +122,11 @@ func (m *message) Ack() {
 	m.once.Do(func() { _ = m.delivery.Ack(false) }) // lost: it comes again, and the guard knows it
 }
 
-// Nack implements broker.Message. A queue would deliver it again at once, so it is kept for a while, unless
-// the consumer ends.
+// Nack implements broker.Message. A queue would deliver it again at once, so it is kept for a
+// while, unless the consumer ends.
 func (m *message) Nack() {
 	m.once.Do(func() {
-		pause := time.NewTimer(broker.Pause(m.attempt))
-		defer pause.Stop()
-		select {
-		case <-pause.C:
-		case <-m.ctx.Done():
-		}
+		_ = wait.For(m.ctx, broker.Pause(m.attempt)) // it is given back either way
 		_ = m.delivery.Nack(false, true)
 	})
 }
@@ -140,8 +136,8 @@ func (s *source) Permanent(err error) bool {
 	return errors.Is(err, broker.ErrNoSubscription) || dispatch.ClassOf(failure(err)) == dispatch.Misconfigured
 }
 
-// About implements broker.Source. AMQP does not tell how a queue was declared: this is what topic ensure makes, and to
-// keep a key's order where nobody asked for it costs nothing.
+// About implements broker.Source. AMQP does not tell how a queue was declared: this is what topic
+// ensure makes, and to keep a key's order where nobody asked for it costs nothing.
 func (s *source) About() broker.About {
 	return broker.About{Ordered: true, MaxDeliveries: maxDeliveries}
 }

@@ -38,20 +38,14 @@ func (c *Client) ask(ctx context.Context, f func(*amqp.Channel) error) error {
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() {
+	_, err = within(ctx, func() (*amqp.Channel, error) {
 		ch, err := l.conn.Channel()
 		if err == nil {
 			err = errors.Join(f(ch), closeChannel(ch))
 		}
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+		return ch, err
+	}, func(*amqp.Channel) {})
+	return err
 }
 
 func closeChannel(ch *amqp.Channel) error {
@@ -98,7 +92,8 @@ func found(err error) (bool, error) {
 	return err == nil, err
 }
 
-// List implements broker.Broker. AMQP tells no bindings: of the queues only the planned one is shown.
+// List implements broker.Broker. AMQP tells no bindings: of the queues only the planned one is
+// shown.
 func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
 	queues := make(map[string]string, len(plan))
 	for _, t := range plan {
@@ -123,28 +118,28 @@ func wrapped(err error) error {
 	return failure(err)
 }
 
-// Ensure implements broker.Broker. A message that no queue takes comes back to the publisher, so that
-// nobody has to be held while a queue is missing.
+// Ensure implements broker.Broker. A message that no queue takes comes back to the publisher, so
+// that nobody has to be held while a queue is missing.
 func (c *Client) Ensure(ctx context.Context, p broker.EnsureParams) ([]broker.Action, error) {
-	var actions []broker.Action
-	for _, t := range p.Plan {
-		steps := []step{c.exchangeStep(t)}
-		if !p.TopicsOnly {
-			steps = append(steps, c.queueStep(t, t.DeadLetterSubscription, nil), c.queueStep(t, t.Subscription, arguments(t, p.Ordered)))
+	return broker.Ensure(ctx, p, func(t broker.PlannedTopic) []broker.Step {
+		return []broker.Step{
+			c.exchangeStep(t), c.queueStep(t, t.DeadLetterSubscription, nil),
+			c.queueStep(t, t.Subscription, arguments(t, p.Ordered)),
 		}
-		for _, s := range steps {
-			a, err := s.run(ctx, p.DryRun)
-			if err != nil {
-				return actions, err
-			}
-			actions = append(actions, a)
+	}, func(err error) (broker.Outcome, string, bool) {
+		var answer *amqp.Error
+		if !errors.As(err, &answer) || errors.Is(err, amqp.ErrClosed) {
+			return "", "", false
 		}
-	}
-	return actions, broker.Complete(actions)
+		if answer.Code == amqp.PreconditionFailed {
+			return broker.OutcomeDiffers, answer.Reason, true
+		}
+		return broker.OutcomeFailed, explain(err), true
+	})
 }
 
-// arguments of a queue: replicated, with a limit of deliveries behind which its dead letters are, and
-// with one consumer at a time where the order is kept.
+// arguments of a queue: replicated, with a limit of deliveries behind which its dead letters are,
+// and with one consumer at a time where the order is kept.
 func arguments(t broker.PlannedTopic, ordered bool) amqp.Table {
 	args := amqp.Table{
 		"x-queue-type": "quorum", "x-delivery-limit": maxDeliveries,
@@ -156,20 +151,12 @@ func arguments(t broker.PlannedTopic, ordered bool) amqp.Table {
 	return args
 }
 
-// step makes one thing.
-type step struct {
-	action broker.Action
-	exists func(context.Context) (bool, error)
-	// make creates it, or compares: a broker refuses to declare otherwise what exists.
-	make func(context.Context) error
-}
-
-func (c *Client) exchangeStep(t broker.PlannedTopic) step {
+func (c *Client) exchangeStep(t broker.PlannedTopic) broker.Step {
 	name := c.exchangeOf(t.Name)
-	return step{
-		action: broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name},
-		exists: func(ctx context.Context) (bool, error) { return c.hasExchange(ctx, name) },
-		make: func(ctx context.Context) error {
+	return broker.Step{
+		Kind: broker.KindTopic, Name: t.Name, Compares: true,
+		Exists: func(ctx context.Context) (bool, error) { return c.hasExchange(ctx, name) },
+		Make: func(ctx context.Context) error {
 			return c.ask(ctx, func(ch *amqp.Channel) error {
 				return ch.ExchangeDeclare(name, amqp.ExchangeTopic, true, false, false, false, nil)
 			})
@@ -177,11 +164,11 @@ func (c *Client) exchangeStep(t broker.PlannedTopic) step {
 	}
 }
 
-func (c *Client) queueStep(t broker.PlannedTopic, queue string, args amqp.Table) step {
-	return step{
-		action: broker.Action{Kind: broker.KindSubscription, Name: queue, Topic: t.Name},
-		exists: func(ctx context.Context) (bool, error) { return c.hasQueue(ctx, queue) },
-		make: func(ctx context.Context) error {
+func (c *Client) queueStep(t broker.PlannedTopic, queue string, args amqp.Table) broker.Step {
+	return broker.Step{
+		Kind: broker.KindSubscription, Name: queue, Compares: true,
+		Exists: func(ctx context.Context) (bool, error) { return c.hasQueue(ctx, queue) },
+		Make: func(ctx context.Context) error {
 			return c.ask(ctx, func(ch *amqp.Channel) error {
 				if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil || args == nil {
 					return err
@@ -190,32 +177,4 @@ func (c *Client) queueStep(t broker.PlannedTopic, queue string, args amqp.Table)
 			})
 		},
 	}
-}
-
-func (s step) run(ctx context.Context, dryRun bool) (broker.Action, error) {
-	a := s.action
-	exists, err := s.exists(ctx)
-	switch {
-	case err == nil && exists:
-		a.Outcome = broker.OutcomeExists
-	case err == nil && dryRun:
-		a.Outcome = broker.OutcomeMissing
-	case err == nil:
-		a.Outcome = broker.OutcomeCreated
-	}
-	if err == nil && !dryRun {
-		err = s.make(ctx)
-	}
-	var answer *amqp.Error
-	switch {
-	case err == nil:
-		return a, nil
-	case !errors.As(err, &answer) || errors.Is(err, amqp.ErrClosed):
-		return a, err
-	case answer.Code == amqp.PreconditionFailed:
-		a.Outcome, a.Detail, a.Err = broker.OutcomeDiffers, answer.Reason, err
-	default:
-		a.Outcome, a.Detail, a.Err = broker.OutcomeFailed, explain(err), err
-	}
-	return a, nil
 }

@@ -6,7 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +18,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/gatetest"
 )
 
 // Start starts a cluster of one broker, which ends with the test.
@@ -67,17 +68,9 @@ func endOf(t testing.TB, client *kgo.Client, topic string) int64 {
 
 // gate stands before a cluster's Produce requests.
 type gate struct {
-	mu       sync.Mutex
-	fail     *kerr.Error
-	rejected map[string]bool
-	held     func()
-	away     bool
-}
+	*gatetest.Gate[*kerr.Error]
 
-func (g *gate) set(f func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f()
+	away atomic.Bool
 }
 
 // ids are the events of a batch, by their headers. It must not be compressed.
@@ -102,32 +95,20 @@ func ids(t testing.TB, raw []byte) (out []string) {
 func (g *gate) control(t testing.TB, c *kfake.Cluster) {
 	c.Control(func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		g.mu.Lock()
-		away := g.away
-		g.mu.Unlock()
-		if away {
+		if g.away.Load() {
 			return nil, errors.New("cut"), true
 		}
 		return nil, nil, false
 	})
 	c.ControlKey(int16(kmsg.Produce), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		g.mu.Lock()
-		fail, held, away := g.fail, g.held, g.away
-		g.mu.Unlock()
-		if away {
+		if g.away.Load() {
 			return nil, errors.New("cut"), true
 		}
+		req := kreq.(*kmsg.ProduceRequest)
+		fail, held := g.Judge(ids(t, req.Topics[0].Partitions[0].Records)...)
 		if held != nil {
 			c.SleepControl(held)
-		}
-		req := kreq.(*kmsg.ProduceRequest)
-		for _, id := range ids(t, req.Topics[0].Partitions[0].Records) {
-			g.set(func() {
-				if g.rejected[id] {
-					fail = kerr.InvalidRecord
-				}
-			})
 		}
 		if fail == nil {
 			return nil, nil, false
@@ -168,37 +149,17 @@ func Broker(t *testing.T, open func(t *testing.T, c *kfake.Cluster,
 	topics map[string]string) dispatch.Publisher) dispatchtest.Broker {
 	t.Helper()
 	c := Start(t, kfake.SeedTopics(1, "orders-v1"))
-	g := &gate{rejected: map[string]bool{}}
+	g := &gate{Gate: gatetest.New(map[dispatch.Class]*kerr.Error{
+		dispatch.Retryable: kerr.NotEnoughReplicas, dispatch.Refused: kerr.InvalidRecord,
+		dispatch.Misconfigured: kerr.TopicAuthorizationFailed,
+	})}
 	g.control(t, c)
-	return dispatchtest.Broker{
+	return g.Broker(dispatchtest.Broker{
 		Publisher: open(t, c, map[string]string{"orders": "orders-v1", "missing": "missing-v1"}), Topic: "orders", MissingTopic: "missing",
 		Stored: func() []dispatch.Message { return Stored(t, c, "orders-v1") },
-		Fail: func(class dispatch.Class) {
-			g.set(func() {
-				g.fail = map[dispatch.Class]*kerr.Error{
-					dispatch.Retryable: kerr.NotEnoughReplicas, dispatch.Refused: kerr.InvalidRecord,
-					dispatch.Misconfigured: kerr.TopicAuthorizationFailed,
-				}[class]
-			})
-		},
-		Recover: func() { g.set(func() { g.fail = nil }) },
-		Reject:  func(id string) { g.set(func() { g.rejected[id] = true }) },
 		Away: func() func() {
-			g.set(func() { g.away = true })
-			return func() { g.set(func() { g.away = false }) }
+			g.away.Store(true)
+			return func() { g.away.Store(false) }
 		},
-		Hold: func() (<-chan struct{}, func()) {
-			arrived, gate := make(chan struct{}, 1), make(chan struct{})
-			g.set(func() {
-				g.held = func() {
-					select {
-					case arrived <- struct{}{}:
-					default:
-					}
-					<-gate
-				}
-			})
-			return arrived, sync.OnceFunc(func() { close(gate) })
-		},
-	}
+	})
 }

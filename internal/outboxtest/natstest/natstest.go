@@ -5,7 +5,6 @@ package natstest
 import (
 	"context"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/gatetest"
 )
 
 // Server is one that can be stopped and started again.
@@ -113,20 +113,10 @@ const (
 // gate stands between the subject that is published to and the stream. What passes it keeps the
 // publisher's reply subject, so that the acknowledgement is the server's; otherwise the gate
 // answers in the server's words.
-type gate struct {
-	mu       sync.Mutex
-	fail     string
-	rejected map[string]bool
-	held     func()
-}
+type gate struct{ *gatetest.Gate[string] }
 
-func (g *gate) pass(conn *nats.Conn, m *nats.Msg) {
-	g.mu.Lock()
-	fail, held := g.fail, g.held
-	if g.rejected[m.Header.Get(jetstream.MsgIDHeader)] {
-		fail = tooLarge
-	}
-	g.mu.Unlock()
+func (g gate) pass(conn *nats.Conn, m *nats.Msg) {
+	fail, held := g.Judge(m.Header.Get(jetstream.MsgIDHeader))
 	if held != nil {
 		held()
 	}
@@ -136,12 +126,6 @@ func (g *gate) pass(conn *nats.Conn, m *nats.Msg) {
 	}
 	_ = conn.PublishMsg(&nats.Msg{Subject: "stored." + m.Subject, Reply: m.Reply, Header: m.Header,
 		Data: m.Data})
-}
-
-func (g *gate) set(f func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f()
 }
 
 // Conform runs dispatchtest on publishers to the given subjects, each on a server of its own.
@@ -160,42 +144,22 @@ func Broker(t *testing.T, open func(t *testing.T, s *Server, subjects map[string
 	t.Cleanup(conn.Close)
 	js := Admin(t, s.ClientURL())
 	Stream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"stored.orders"}})
-	g := &gate{rejected: map[string]bool{}}
+	g := gate{gatetest.New(map[dispatch.Class]string{
+		dispatch.Retryable: insufficient, dispatch.Refused: tooLarge, dispatch.Misconfigured: full,
+	})}
 	_, err = conn.Subscribe("orders", func(m *nats.Msg) { g.pass(conn, m) })
 	require.NoError(t, err)
 	require.NoError(t, conn.Flush())
-	return dispatchtest.Broker{
+	return g.Broker(dispatchtest.Broker{
 		Publisher: gated{open(t, s, map[string]string{"orders": "orders", "behind": "stored.orders",
 			"missing": "nowhere"})},
 		Topic: "orders", MissingTopic: "missing",
 		Stored: func() []dispatch.Message { return Stored(t, js, "ORDERS") },
-		Fail: func(class dispatch.Class) {
-			g.set(func() {
-				g.fail = map[dispatch.Class]string{
-					dispatch.Retryable: insufficient, dispatch.Refused: tooLarge, dispatch.Misconfigured: full,
-				}[class]
-			})
-		},
-		Recover: func() { g.set(func() { g.fail = "" }) },
-		Reject:  func(id string) { g.set(func() { g.rejected[id] = true }) },
 		Away: func() func() {
 			s.Stop()
 			return func() { s.Again(t) }
 		},
-		Hold: func() (<-chan struct{}, func()) {
-			arrived, open := make(chan struct{}, 1), make(chan struct{})
-			g.set(func() {
-				g.held = func() {
-					select {
-					case arrived <- struct{}{}:
-					default:
-					}
-					<-open
-				}
-			})
-			return arrived, sync.OnceFunc(func() { close(open) })
-		},
-	}
+	})
 }
 
 // gated answers Ready for the gate's subject by the stream behind it.

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // A Pooler is a pgbouncer that lends a connection to its server for one transaction at a time.
@@ -24,7 +25,8 @@ type Pooler struct {
 	port          int
 }
 
-// Program is where pgbouncer is, empty when it is not installed. Debian keeps it off most people's path.
+// Program is where pgbouncer is, empty when it is not installed. Debian keeps it off most people's
+// path.
 func Program() string {
 	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -61,10 +63,8 @@ func Start(ctx context.Context, server *devstack.Postgres, database string) (*Po
 		if err == nil {
 			return p, conn.Close(ctx)
 		}
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, 50*time.Millisecond) != nil {
 			return nil, errors.Join(fmt.Errorf("pgbouncer does not answer: %w", err), p.Stop())
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

@@ -2,7 +2,6 @@ package rabbittest
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -73,36 +72,15 @@ func (n *Node) Broker(t *testing.T,
 	n.Need(t)
 	p, topic := NewProxy(t, n), n.Topic(t, nil)
 	var all []dispatch.Message
-	return dispatchtest.Broker{
+	return p.Broker(dispatchtest.Broker{
 		Publisher: open(t, p.Addr(), map[string]string{"orders": topic, "missing": "nowhere"}), Topic: "orders", MissingTopic: "missing",
 		Stored: func() []dispatch.Message {
 			all = append(all, n.Stored(t, topic)...)
 			return all
 		},
-		Fail: func(class dispatch.Class) {
-			p.set(func() {
-				p.fail = map[dispatch.Class]uint16{dispatch.Retryable: 541, dispatch.Refused: 406,
-					dispatch.Misconfigured: 403}[class]
-			})
-		},
-		Recover: func() { p.set(func() { p.fail = 0 }) },
-		Reject:  func(id string) { p.set(func() { p.rejected[id] = true }) },
 		Away: func() func() {
 			p.Away()
 			return func() { p.Back(t) }
 		},
-		Hold: func() (<-chan struct{}, func()) {
-			arrived, gate := make(chan struct{}, 1), make(chan struct{})
-			p.set(func() {
-				p.held = func() {
-					select {
-					case arrived <- struct{}{}:
-					default:
-					}
-					<-gate
-				}
-			})
-			return arrived, sync.OnceFunc(func() { close(gate) })
-		},
-	}
+	})
 }

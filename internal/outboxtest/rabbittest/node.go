@@ -150,7 +150,8 @@ func (n *Node) run(program string, args ...string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A process that dies without Stop, as a test that panics, leaves nothing behind: the pipe ends with it.
+	// A process that dies without Stop, as a test that panics, leaves nothing behind: the pipe ends
+	// with it.
 	const follow = `exec 3<&0; (cat <&3 >/dev/null; kill -TERM 0) & exec "$0" "$@" </dev/null`
 	cmd := exec.Command("sh", append([]string{"-c", follow, program}, args...)...)
 	if _, err := cmd.StdinPipe(); err != nil {

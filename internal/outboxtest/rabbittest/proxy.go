@@ -9,27 +9,29 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/internal/outboxtest/gatetest"
 )
 
 // Proxy stands between a client and the node. It understands so much of AMQP that it can refuse
 // single messages as the node would, and it can be away.
 type Proxy struct {
+	// Gate answers with the code with which a message's channel is closed.
+	*gatetest.Gate[uint16]
+
 	node, addr string
 
 	mu       sync.Mutex
 	listener net.Listener
 	conns    map[net.Conn]struct{}
-	// Fail, unless 0, is the code with which each message's channel is closed.
-	fail     uint16
-	rejected map[string]bool
-	held     func()
 }
 
 // NewProxy starts one before the node.
 func NewProxy(t testing.TB, n *Node) *Proxy {
 	t.Helper()
-	p := &Proxy{node: n.Addr(), addr: "127.0.0.1:0", conns: map[net.Conn]struct{}{},
-		rejected: map[string]bool{}}
+	answers := map[dispatch.Class]uint16{dispatch.Retryable: 541, dispatch.Refused: 406, dispatch.Misconfigured: 403}
+	p := &Proxy{Gate: gatetest.New(answers), node: n.Addr(), addr: "127.0.0.1:0", conns: map[net.Conn]struct{}{}}
 	p.listen(t)
 	t.Cleanup(p.Away)
 	return p
@@ -81,17 +83,6 @@ func (p *Proxy) Away() {
 
 // Back takes connections again.
 func (p *Proxy) Back(t testing.TB) { p.listen(t) }
-
-// judge says what is done with a message.
-func (p *Proxy) judge(id string) (code uint16, held func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	code = p.fail
-	if p.rejected[id] {
-		code = 406
-	}
-	return code, p.held
-}
 
 // session is one connection through the proxy.
 type session struct {
@@ -206,7 +197,7 @@ func (s *session) forward(frame []byte) error {
 	case frame[0] == frameHeader && ch.publish != nil:
 		id := messageID(frame)
 		s.mu.Unlock()
-		code, held := s.proxy.judge(id)
+		code, held := s.proxy.Judge(id)
 		if held != nil {
 			held()
 		}

@@ -18,7 +18,8 @@ import (
 // ordered is how many of the messages have an ordering key.
 const ordered = 12
 
-// Run publishes to topic "orders" by p and receives from the client's subscription, whose topic is empty.
+// Run publishes to topic "orders" by p and receives from the client's subscription, whose topic is
+// empty.
 func Run(t *testing.T, p dispatch.Publisher, client broker.Broker, subscription string) {
 	t.Helper()
 	var msgs []dispatch.Message
@@ -73,7 +74,8 @@ func Run(t *testing.T, p dispatch.Publisher, client broker.Broker, subscription 
 	require.ErrorIs(t, err, broker.ErrNoSubscription)
 }
 
-// receive acknowledges n messages, after it gave one back once, and returns what it was given, in that order.
+// receive acknowledges n messages, after it gave one back once, and returns what it was given, in
+// that order.
 func receive(t *testing.T, s broker.Source, n int, fail string) (got []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 
 func (l *lab) try(ctx context.Context, names []string) {
 	l.Program, l.page = rig.Must(filepath.Abs(l.Program)), string(rig.Must(os.ReadFile(l.page)))
-	l.Dir = rig.Must(rig.StateDir(""))
+	l.Dir = rig.StateDir("")
 	l.OnClose(func() error { return os.RemoveAll(l.Dir) })
 	l.StartPostgres(ctx, devstack.PostgresParams{Dir: l.Dir, Durable: true})
 	l.StartBroker(ctx, rig.NewBroker(nil, func(_ time.Time, a devstack.PublishAnswer) {

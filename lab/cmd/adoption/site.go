@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -71,12 +69,7 @@ func (s *site) env() []string {
 
 // outboxctl runs a command to its end.
 func (s *site) outboxctl(ctx context.Context, args ...string) string {
-	ran := rig.Command(ctx, s.env(), "", s.lab.Program, args...)
-	if ran.Exit != 0 {
-		rig.Check(fmt.Errorf("outboxctl %s: exit code %d: %s", strings.Join(args, " "), ran.Exit,
-			ran.Stderr))
-	}
-	return ran.Stdout
+	return s.lab.Outboxctl(ctx, s.env(), args...)
 }
 
 // publish starts a publisher.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/internal/adoption"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
@@ -29,20 +30,10 @@ SELECT 'order_created', 'checkout_group', gen_random_uuid(), ` + foreignEnvelope
 VALUES ('order_created', 'checkout_group', gen_random_uuid(), ` + foreignEnvelope + `) RETURNING id::text`
 )
 
-// figures are what a plan speaks of.
-type figures struct {
-	Seconds             float64
-	WALBytes            int64
-	GrowthBytes         int64
-	TableBytes          int64
-	IndexBytes, Waiting int64
-	Backlog             struct{ Publish, OtherEventID int64 }
-}
-
 // kept reports a migration that took much longer than planned. A plan of less than a second is one
 // of a second.
-func (f figures) kept(took time.Duration) error {
-	if took.Seconds() > 3*max(f.Seconds, 1) {
+func kept(plan adoption.Adoption, took time.Duration) error {
+	if took.Seconds() > 3*max(plan.Seconds, 1) {
 		return fmt.Errorf("the migration took %s, more than three times what the plan said", took)
 	}
 	return nil
@@ -60,25 +51,28 @@ func (l *lab) pathC(ctx context.Context, s *site) {
 	s.written = rig.Must(pgx.CollectRows(rows, pgx.RowTo[string]))
 	s.grant(ctx, "INSERT, SELECT (id) ON outbox_events")
 	writer := s.writers(ctx, insertOld)
-	var plan figures
+	var plan adoption.Adoption
 	rig.Check(json.Unmarshal([]byte(s.outboxctl(ctx, "migrate", "--plan", "-o", "json")), &plan))
-	before, began := s.measure(ctx), time.Now()
+	log, size := s.measure(ctx)
+	began := time.Now()
 	s.outboxctl(ctx, "migrate")
-	took, after := time.Since(began), s.measure(ctx)
+	took := time.Since(began)
+	logAfter, sizeAfter := s.measure(ctx)
 	l.say("plan: %d wait, %d would be published, %d with another eventId; %.0f s, %d MB of log, %d MB of growth",
 		plan.Waiting, plan.Backlog.Publish, plan.Backlog.OtherEventID, plan.Seconds, plan.WALBytes>>20, plan.GrowthBytes>>20)
 	l.say("migrate: %.1f s, %d MB of log (with the producer's); table and indexes %d MB, before %d MB",
-		took.Seconds(), (after.WALBytes-before.WALBytes)>>20, after.TableBytes>>20, before.TableBytes>>20)
+		took.Seconds(), (logAfter-log)>>20, sizeAfter>>20, size>>20)
 	s.outboxctl(ctx, "topic", "ensure")
 	s.outboxctl(ctx, "publish", "--once")
 	writer()
 	s.outboxctl(ctx, "publish", "--once")
 	s.drained(ctx)
-	rig.Check(plan.kept(took))
+	rig.Check(kept(plan, took))
 }
 
-func (s *site) measure(ctx context.Context) (f figures) {
+// measure returns the bytes of the server's log so far and of the table with its indexes.
+func (s *site) measure(ctx context.Context) (log, size int64) {
 	rig.Check(s.pool.QueryRow(ctx,
-		`SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint, pg_total_relation_size('outbox_events')`).Scan(&f.WALBytes, &f.TableBytes))
-	return f
+		`SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint, pg_total_relation_size('outbox_events')`).Scan(&log, &size))
+	return log, size
 }

@@ -116,8 +116,8 @@ func (l *lab) sql(head string) string {
 	return text
 }
 
-// pathB switches the page's trigger on, off and on beside the application and its job, and then moves
-// over what was written while neither ran.
+// pathB switches the page's trigger on, off and on beside the application and its job, and then
+// moves over what was written while neither ran.
 func (l *lab) pathB(ctx context.Context, s *site) {
 	trigger, move := l.sql("path B"), l.sql("path B, what waits")
 	rig.Must(s.pool.Exec(ctx, createOwn))

@@ -29,6 +29,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
+	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 func TestMain(m *testing.M) {
@@ -52,8 +53,8 @@ func TestEveryMutantIsABugOfThePrograms(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			require.NotEmpty(t, m.breaks)
-			planted, err := m.plant(root)
-			require.NoError(t, err)
+			var planted sources
+			require.NoError(t, rig.Carry(func() { planted = m.plant(root) }))
 			require.NotEmpty(t, planted)
 			if functions := changed(m.edits, "migrations"); len(functions) > 0 {
 				require.Equal(t, functions, redefined(t, root, planted))
@@ -148,16 +149,13 @@ func (c *compiler) constants(t *testing.T, dir string, planted sources) map[stri
 	t.Helper()
 	path := module + "/" + dir
 	require.Contains(t, c.exports, path, "in none of the programs that are tortured")
-	files, err := goFiles(filepath.Join(c.root, dir))
-	require.NoError(t, err)
+	files := goFiles(filepath.Join(c.root, dir))
 	if added := filepath.Join(c.root, dir, additionFile); planted[added] != "" {
 		files = append(files, added)
 	}
 	var parsed []*ast.File
 	for _, name := range files {
-		text, err := planted.read(name)
-		require.NoError(t, err)
-		file, err := parser.ParseFile(c.files, name, text, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(c.files, name, planted.read(name), parser.SkipObjectResolution)
 		require.NoError(t, err)
 		parsed = append(parsed, file)
 	}
@@ -209,9 +207,7 @@ func redefined(t *testing.T, root string, planted sources) []string {
 	paths, err := filepath.Glob(filepath.Join(root, "migrations", "*.sql"))
 	require.NoError(t, err)
 	for _, path := range paths {
-		text, err := planted.read(path)
-		require.NoError(t, err)
-		files[filepath.Base(path)] = &fstest.MapFile{Data: []byte(text)}
+		files[filepath.Base(path)] = &fstest.MapFile{Data: []byte(planted.read(path))}
 	}
 	db := outboxtest.EmptyDB(t)
 	_, err = migrate.Up(t.Context(), db.Pool, migrate.Options{Migrations: files})

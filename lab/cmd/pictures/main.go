@@ -6,7 +6,7 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -22,11 +22,10 @@ func main() {
 	only := flag.String("only", "", "benchmark, terminal or trace; all when empty")
 	out := flag.String("out", "docs/images", "where the pictures go")
 	flag.Parse()
-	err := rig.Carry(func() {
-		ctx, want := context.Background(), func(picture string) bool { return *only == "" || *only == picture }
+	os.Exit(rig.Main(func(ctx context.Context, _ []string, _, _ io.Writer) error {
+		want := func(picture string) bool { return *only == "" || *only == picture }
 		if want("benchmark") {
-			drawBenchmark(ctx, *program, *events, *rounds,
-				filepath.Join(*out, "benchmark.svg"))
+			drawBenchmark(ctx, *program, *events, *rounds, filepath.Join(*out, "benchmark.svg"))
 		}
 		if want("terminal") {
 			drawTerminal(ctx, *program, filepath.Join(*out, "terminal.svg"))
@@ -34,9 +33,6 @@ func main() {
 		if want("trace") {
 			drawTrace(ctx, *program, *python, filepath.Join(*out, "trace.svg"))
 		}
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+		return nil
+	}))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -54,23 +53,20 @@ func (w *publishWorker) Work(ctx context.Context, job *riverqueue.Job[event]) er
 }
 
 // river measures from the client's start until its last job is completed.
-func river(ctx context.Context, events int) (rate float64, err error) {
-	w := &rig.World{}
-	err = rig.Carry(func() {
-		w.Dir = rig.Must(rig.StateDir(""))
-		w.OnClose(func() error { return os.RemoveAll(w.Dir) })
-		w.StartPostgres(ctx, devstack.PostgresParams{Dir: w.Dir, Durable: true})
-		w.StartBroker(ctx, rig.NewBroker(nil, func(time.Time, devstack.PublishAnswer) {}))
-		pool := w.Pool(ctx, w.Postgres.URL("postgres"), riverPool)
-		client := newRiver(ctx, pool, openTopic(ctx, w))
-		fill(ctx, client, events)
-		began := time.Now()
-		rig.Check(client.Start(ctx))
-		w.OnClose(func() error { return client.Stop(ctx) })
-		completed(ctx, pool, events)
-		rate = float64(events) / time.Since(began).Seconds()
-	})
-	return rate, errors.Join(err, w.Close())
+func river(ctx context.Context, events int) float64 {
+	w := &rig.World{Dir: rig.StateDir("")}
+	defer func() { _ = w.Close() }()
+	w.OnClose(func() error { return os.RemoveAll(w.Dir) })
+	w.StartPostgres(ctx, devstack.PostgresParams{Dir: w.Dir, Durable: true})
+	w.StartBroker(ctx, rig.NewBroker(nil, func(time.Time, devstack.PublishAnswer) {}))
+	pool := w.Pool(ctx, w.Postgres.URL("postgres"), riverPool)
+	client := newRiver(ctx, pool, openTopic(ctx, w))
+	fill(ctx, client, events)
+	began := time.Now()
+	rig.Check(client.Start(ctx))
+	w.OnClose(func() error { return client.Stop(ctx) })
+	completed(ctx, pool, events)
+	return float64(events) / time.Since(began).Seconds()
 }
 
 func newRiver(ctx context.Context, pool *pgxpool.Pool,

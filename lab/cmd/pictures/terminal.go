@@ -25,7 +25,7 @@ const (
 // drawTerminal shows what an operator sees of a stack with demo traffic: how it does, the causes of
 // death, and why.
 func drawTerminal(ctx context.Context, program, out string) {
-	dir := rig.Must(rig.StateDir(""))
+	dir := rig.StateDir("")
 	defer func() { _ = os.RemoveAll(dir) }()
 	stack := exec.CommandContext(ctx, program, "dev", "--demo", "--demo-rate", "100", "--no-ui", "--state-dir", dir) //nolint:gosec // the caller names it
 	rig.Check(stack.Start())

@@ -84,7 +84,7 @@ func (c *spanCollector) spans() []span {
 
 // drawTrace follows an event from a program in Python through publish to a service in Python.
 func drawTrace(ctx context.Context, program, python, out string) {
-	w := &rig.World{Dir: rig.Must(rig.StateDir(""))}
+	w := &rig.World{Dir: rig.StateDir("")}
 	defer func() { _ = errors.Join(w.Close(), os.RemoveAll(w.Dir)) }()
 	w.StartPostgres(ctx, devstack.PostgresParams{Dir: w.Dir})
 	url := w.CreateDatabase(ctx, w.Postgres, "shop")

@@ -26,7 +26,7 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	s := &score.Session{Log: talk}
 	flags.StringVar(&s.Program, "program", "bin/outboxctl-failpoints",
 		"outboxctl built with the tag failpoints")
-	flags.StringVar(&s.FakeTime, "faketime", "", "path of libfaketime (default where Debian puts it)")
+	flags.StringVar(&s.FakeTime, "faketime", rig.FakeTime(), "path of libfaketime")
 	flags.BoolVar(&s.Full, "full", false, "run the sizes of the targets, which takes hours")
 	flags.Float64Var(&s.Scale, "scale", 1, "make everything smaller, to try a scenario out")
 	flags.BoolVar(&s.Keep, "keep", false, "keep the folders with the servers' and processes' logs")
@@ -36,18 +36,8 @@ func run(ctx context.Context, args []string, out, talk io.Writer) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if s.Program, err = filepath.Abs(s.Program); err != nil {
-		return err
-	}
-	if s.Stamp, err = score.NewStamp(ctx, *seed); err != nil {
-		return err
-	}
-	if s.FakeTime == "" {
-		s.FakeTime = rig.FakeTime()
-	}
-	if s.Dir, err = rig.StateDir(""); err != nil {
-		return err
-	}
+	s.Program, s.Stamp = rig.Must(filepath.Abs(s.Program)), rig.Must(score.NewStamp(ctx, *seed))
+	s.Dir = rig.StateDir("")
 	if s.Keep {
 		fmt.Fprintln(talk, "keeping:", s.Dir)
 	} else {

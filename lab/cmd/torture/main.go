@@ -53,8 +53,8 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 		"outboxctl built with the tag failpoints")
 	flags.StringVar(&cfg.Dir, "dir", "",
 		"folder for state, logs and history (default a temporary one)")
-	flags.StringVar(&cfg.FakeTime, "faketime", "",
-		"path of libfaketime, which makes the database's clock wrong (default where Debian puts it)")
+	flags.StringVar(&cfg.FakeTime, "faketime", rig.FakeTime(),
+		"path of libfaketime, which makes the database's clock wrong")
 	flags.StringVar(&cfg.Broker, "broker", "", "what publishers publish to: http or nats (default the Pub/Sub fake)")
 	only := flags.String("only", "", "narrow the faults to these kinds, separated by commas")
 	flags.DurationVar(&cfg.Patience, "patience", torture.DefaultPatience,
@@ -71,38 +71,25 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 	if *only != "" {
 		cfg.Only = strings.Split(*only, ",")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cfg.Worker = []string{self, "worker"}
-	if cfg.Program, err = filepath.Abs(cfg.Program); err != nil {
-		return err
-	}
-	if cfg.Dir, err = rig.StateDir(cfg.Dir); err != nil {
-		return err
-	}
-	if cfg.FakeTime == "" {
-		cfg.FakeTime = rig.FakeTime()
-	}
+	cfg.Worker = []string{rig.Must(os.Executable()), "worker"}
+	cfg.Program, cfg.Dir = rig.Must(filepath.Abs(cfg.Program)), rig.StateDir(cfg.Dir)
 	if cfg.FakeTime == "" {
 		fmt.Fprintln(talk, "libfaketime is not installed: the database's clock will be right, which proves less")
 	}
-	err = errInvalid
+	err := errInvalid
 	for root, try := cfg.Dir, 1; try <= *tries && errors.Is(err, errInvalid); try++ {
 		if try > 1 {
 			cfg.Rate = max(cfg.Rate/3, 1)
 			fmt.Fprintf(talk, "once more, at %d events/s\n", cfg.Rate)
 		}
-		if cfg.Dir, err = rig.StateDir(filepath.Join(root, strconv.Itoa(try))); err != nil {
-			return err
-		}
+		cfg.Dir = rig.StateDir(filepath.Join(root, strconv.Itoa(try)))
 		var path string
 		if path, err = torture.Run(ctx, cfg); err == nil {
 			var report check.Report
 			report, err = judge(path, out)
 			if *board != "" && report.Valid {
-				err = errors.Join(err, record(ctx, *board, *row, report))
+				stamp := rig.Must(score.NewStamp(ctx, report.Figures.Seed))
+				rig.Check(score.Record(*board, rig.Must(stamp.Torture(*row, report))))
 			}
 		}
 	}
@@ -111,14 +98,6 @@ func inflict(ctx context.Context, args []string, out, talk io.Writer) error {
 		return err
 	}
 	return os.RemoveAll(filepath.Dir(cfg.Dir))
-}
-
-// record puts the run on the scoreboard.
-func record(ctx context.Context, board, name string, report check.Report) error {
-	return rig.Carry(func() {
-		row := rig.Must(rig.Must(score.NewStamp(ctx, report.Figures.Seed)).Torture(name, report))
-		rig.Check(score.Record(board, row))
-	})
 }
 
 // judge checks a recorded run and prints the report.

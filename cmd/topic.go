@@ -17,6 +17,58 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
+func newTopicCmd(app *cli.App) *cobra.Command {
+	return group("topic", "Show and create the broker's topics and subscriptions", "",
+		newTopicListCmd(app), newTopicEnsureCmd(app))
+}
+
+func newTopicListCmd(app *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Show each logical topic with its physical topic and subscriptions",
+		Long: `Show each logical topic with the physical topic it is published to, whether the
+broker has it, and the subscriptions attached to it. A topic without a subscription forgets what is
+published to it.`,
+		Example: "  outboxctl topic list\n  outboxctl topic list -o json | jq -r '.[] | select(.state != \"ready\").name'",
+	}
+	cli.AddConfigFlags(cmd, cli.GroupTopic)
+	return listing(app, cmd, true, topicView(), func(ctx context.Context, _ []string) ([]broker.Topic, error) { return listTopics(ctx, app) })
+}
+
+func listTopics(ctx context.Context, app *cli.App) ([]broker.Topic, error) {
+	client, err := app.Broker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := app.BrokerPlan(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	found, err := client.List(ctx, plan)
+	if err != nil {
+		return nil, cli.BrokerError(client, err)
+	}
+	missing := 0
+	for _, t := range found {
+		if t.State == broker.TopicMissing {
+			missing++
+		}
+	}
+	if missing > 0 {
+		fmt.Fprintf(app.Err, "%d of %d topics do not exist; outboxctl topic ensure creates them\n", missing, len(found))
+	}
+	return found, nil
+}
+
+func topicView() cli.View[broker.Topic] {
+	return cli.View[broker.Topic]{
+		ID: func(t broker.Topic) string { return t.Name },
+		Columns: cli.Columns[broker.Topic]("topic, name, state, subscriptions:rest, error:wide").
+			Style("state", func(t broker.Topic) cli.Style { return stateStyle(t.State) }).
+			Cell("subscriptions", func(t broker.Topic) string { return strings.Join(t.Subscriptions, " ") }),
+	}
+}
+
 func newTopicEnsureCmd(app *cli.App) *cobra.Command {
 	var params broker.EnsureParams
 	var output cli.Output
@@ -158,13 +210,7 @@ func sayUnreached(ctx context.Context, app *cli.App, plan []broker.PlannedTopic,
 
 func ensureView() cli.View[broker.Action] {
 	return cli.View[broker.Action]{
-		ID: func(a broker.Action) string { return a.Name },
-		Columns: []cli.Column[broker.Action]{
-			{Head: "kind"},
-			{Head: "name"},
-			{Head: "topic", Wide: true},
-			{Head: "outcome"},
-			{Head: "detail", Rest: true},
-		},
+		ID:      func(a broker.Action) string { return a.Name },
+		Columns: cli.Columns[broker.Action]("kind, name, topic:wide, outcome, detail:rest"),
 	}
 }

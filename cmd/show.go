@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,7 +40,7 @@ type detailFlags struct {
 
 // detailing completes a command that shows everything about what its argument names.
 func detailing[T any](app *cli.App, cmd *cobra.Command, read func(context.Context, *dlq.Outbox, why.DetailParams) (T, error),
-	show func(*cli.Page, T, string) error) *cobra.Command {
+	show func(*cli.Page, T, string)) *cobra.Command {
 	var f detailFlags
 	cli.AddChoice(cmd.Flags(), &f.payload, "payload", "show what the event carries", "pretty", "raw")
 	cmd.Flags().StringSliceVar(&f.consumers, "consumers", nil, "ask about these consumers (default: those that Redis or the inbox knows)")
@@ -55,7 +54,7 @@ func detailing[T any](app *cli.App, cmd *cobra.Command, read func(context.Contex
 			return found, err
 		}
 		return read(ctx, box, params)
-	}, func(w io.Writer, found T) error { return show(app.Page(w), found, f.payload) })
+	}, func(p *cli.Page, found T) { show(p, found, f.payload) })
 }
 
 // printEvent prints an event's row.
@@ -119,4 +118,77 @@ func printSurroundings(p *cli.Page, s why.Surroundings) {
 	for _, f := range s.Failures {
 		p.Line(fmt.Sprintf("%s  %s after %s%s: %s", f.Consumer, strings.ReplaceAll(f.State, "_", " "), words.Counted(int64(f.Attempts), "attempt"), p.Since(&f.LastAt), f.LastError))
 	}
+}
+
+func newEventShowCmd(app *cli.App) *cobra.Command {
+	return detailing(app, &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one event, its history and its surroundings",
+		Long: `Show an event's row, what has happened to it, the events of the same aggregate around
+it, and what each consumer remembers of it. ID is the event's or that of one of its dead letters.
+What the event carries is shown only when asked for with --payload.`,
+		Example:           "  outboxctl event show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
+	}, why.Event, printEventDetail)
+}
+
+func printEventDetail(p *cli.Page, d why.EventDetail, payload string) {
+	p.Title("event " + d.ID)
+	p.Field("type", d.EventType)
+	p.Field("aggregate", d.AggregateType+"/"+d.AggregateID)
+	p.Field("namespace", d.Namespace)
+	p.Field("tenant", cli.Text(d.TenantID))
+	p.Field("trace", cli.Text(d.TraceID))
+	printEvent(p, d.Event)
+	printSurroundings(p, d.Surroundings)
+	p.Payload(payload, d.Payload, d.Headers)
+}
+
+func newDLQShowCmd(app *cli.App) *cobra.Command {
+	return detailing(app, &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one dead letter with everything needed to decide about it",
+		Long: `Show a dead letter: the failure, what has happened to the event so far and who did
+it, the event's row as it is now, the events of the same aggregate around it, and what each consumer
+remembers of it. ID is the dead letter's or the event's; an event with several deaths shows the
+newest open one.
+
+The payload is shown only with --payload.`,
+		Example:           "  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057\n  outboxctl dlq show 01890a5d-ac96-774b-bcce-b302099a8057 --payload pretty",
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteDLQIDs(app, "")),
+	}, why.DeadLetter, printDeadLetter)
+}
+
+func printDeadLetter(p *cli.Page, d why.DeadLetterDetail, payload string) {
+	p.Title("dead letter " + d.ID)
+	p.Field("event", d.EventID)
+	p.Field("type", d.EventType)
+	p.Field("aggregate", d.AggregateType+"/"+d.AggregateID)
+	p.Field("topic", cli.Text(d.Topic))
+	p.Field("namespace", d.Namespace)
+	p.Field("tenant", cli.Text(d.TenantID))
+	p.Field("state", d.State+p.Since(d.StateChangedAt))
+	p.Field("corrected by", cli.Text(d.CorrectedBy))
+	p.Field("erased", p.Time(d.ErasedAt))
+	p.Field("failed", p.Time(&d.FailedAt))
+	p.Field("reason", d.Reason)
+	p.Field("attempts", fmt.Sprint(d.AttemptCount))
+	p.Field("error", d.ErrorMessage)
+	p.Field("fingerprint", cli.Text(d.Fingerprint))
+	p.Field("ordering key", cli.Text(d.OrderingKey))
+	if d.Blocks > 0 {
+		p.Field("blocks", blocks(d.Blocks)+" of its key that wait for it")
+	}
+	p.Title("event")
+	if d.Event == nil {
+		text := "its row is gone: removed by cleanup. It cannot be replayed"
+		if d.ErasedAt == nil {
+			text += "; outboxctl dlq export makes a new event of it"
+		}
+		p.Line(text + ".")
+	} else {
+		printEvent(p, *d.Event)
+	}
+	printSurroundings(p, d.Surroundings)
+	p.Payload(payload, d.Payload, d.Headers)
 }
