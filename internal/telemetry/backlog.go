@@ -18,12 +18,16 @@ const (
 	sampleTimeout = 30 * time.Second
 	// sampleShare bounds what counting the backlog may cost: 1 in 50.
 	sampleShare = 50
+	// scrapePatience is how long a scrape waits for the figures it asks for.
+	scrapePatience = 2 * time.Second
 )
 
-// Backlog shows the figures that only a query can tell. The query runs apart
-// from scrapes, so that many scrapers cost no more than one, and the longer it
-// takes the rarer it gets.
+// Backlog shows the figures that only a query can tell. The query walks over all that
+// waits, so it runs only when somebody scrapes; many scrapers cost no more than one, and
+// the longer it takes the rarer it gets.
 type Backlog struct {
+	// asks has who waits for a sample, which Run answers by closing the channel.
+	asks    chan chan struct{}
 	take    func(context.Context) (stats.Sample, error)
 	current func() Current
 	trouble func(doing string, err error)
@@ -52,7 +56,7 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sampl
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(namespace+"_"+name, help, nil, nil)
 	}
-	b := &Backlog{take: take, current: current, trouble: trouble,
+	b := &Backlog{asks: make(chan chan struct{}), take: take, current: current, trouble: trouble,
 		descs: [8]*prometheus.Desc{
 			desc("backlog_events", "Events neither published nor dead nor parked nor scheduled."),
 			desc("oldest_unpublished_age_seconds", "Age of the oldest event neither published nor dead nor parked nor scheduled; of one that was scheduled, since its time."),
@@ -82,12 +86,32 @@ func NewBacklog(r prometheus.Registerer, take func(context.Context) (stats.Sampl
 	return b
 }
 
-// Run samples until ctx ends.
+// Run samples when it is asked to, until ctx ends.
 func (b *Backlog) Run(ctx context.Context) {
 	for {
-		if wait.For(ctx, b.sample(ctx)) != nil {
+		select {
+		case <-ctx.Done():
 			return
+		case asked := <-b.asks:
+			rest := b.sample(ctx)
+			close(asked)
+			if wait.For(ctx, rest) != nil {
+				return
+			}
 		}
+	}
+}
+
+// ask has a sample taken and waits for it, unless the last one is recent or a sample is under way.
+func (b *Backlog) ask() {
+	asked := make(chan struct{})
+	select {
+	case b.asks <- asked:
+		select {
+		case <-asked:
+		case <-time.After(scrapePatience):
+		}
+	default:
 	}
 }
 
@@ -130,6 +154,7 @@ func (b *Backlog) Collect(ch chan<- prometheus.Metric) {
 	gauge(b.flight[0], float64(now.Events))
 	gauge(b.flight[1], float64(now.Bytes))
 	gauge(b.flight[2], float64(now.StoodDown))
+	b.ask()
 	b.mu.Lock()
 	s, at := b.last, b.at
 	b.mu.Unlock()

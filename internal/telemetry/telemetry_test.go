@@ -170,10 +170,11 @@ func TestLogTellsTheSameTroubleOnce(t *testing.T) {
 func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := prometheus.NewRegistry()
-		var troubles atomic.Int64
+		var troubles, taken atomic.Int64
 		var fail atomic.Bool
 		fail.Store(true)
 		b := telemetry.NewBacklog(r, func(context.Context) (stats.Sample, error) {
+			taken.Add(1)
 			if fail.Load() {
 				return stats.Sample{}, errors.New("away")
 			}
@@ -183,11 +184,14 @@ func TestBacklogShowsNothingItHasNotSeen(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); b.Run(ctx) }()
-		synctest.Wait()
+		<-time.After(time.Minute)
+		require.Zero(t, taken.Load(), "nobody has scraped")
 		require.Equal(t, 3, testutil.CollectAndCount(b), "what the publisher knows of itself needs no query")
 		require.Equal(t, int64(1), troubles.Load())
 		fail.Store(false)
 		<-time.After(15 * time.Second)
+		testutil.CollectAndCount(b)
+		<-time.After(5 * time.Second)
 		require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
 # HELP outbox_backlog_events Events neither published nor dead nor parked nor scheduled.
 # TYPE outbox_backlog_events gauge
@@ -245,6 +249,7 @@ outbox_scheduled_events 4
 # TYPE outbox_stood_down_types gauge
 outbox_stood_down_types 1
 `)))
+		require.Equal(t, int64(2), taken.Load(), "a scrape soon after another is told the same")
 		cancel()
 		<-done
 	})
