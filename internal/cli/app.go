@@ -27,6 +27,18 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
+// A Build is the version of this program and where it came from.
+type Build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Date    string `json:"date"`
+	Go      string `json:"go"`
+}
+
+func (v Build) String() string {
+	return fmt.Sprintf("%s (commit %s, built %s, %s)", v.Version, v.Commit, v.Date, v.Go)
+}
+
 // App is what the commands share: the streams, the configuration and the connections. Connections
 // are opened when a command first asks for them, so --help dials nothing and a bad flag costs no
 // time-out.
@@ -167,7 +179,7 @@ func (a *App) RefuseEmpty(names ...string) error {
 // that is wrong.
 func (a *App) Config(required ...string) (*Config, error) {
 	a.load()
-	problems := append([]string(nil), a.issues...)
+	problems := slices.Clone(a.issues)
 	for _, v := range a.cfg.Values {
 		for _, name := range required {
 			unknown := a.cfg.noContext && slices.Contains(ServerKeys(), name) // what the context would have set
@@ -180,13 +192,12 @@ func (a *App) Config(required ...string) (*Config, error) {
 		a.sayDevStack()
 		return a.cfg, nil
 	}
-	err := ConfigProblems(problems...)
+	hint := "outboxctl config view shows where each value comes from"
 	if len(a.issues) == 0 {
-		err = fault.Hint(err, "outboxctl dev starts a stack that every command finds by itself; outboxctl config view shows what is set")
-	} else {
-		err = fault.Hint(err, "outboxctl config view shows where each value comes from")
+		hint = "outboxctl dev starts a stack that every command finds by itself; " +
+			"outboxctl config view shows what is set"
 	}
-	return nil, err
+	return nil, fault.Hint(ConfigProblems(problems...), "%s", hint)
 }
 
 // BrokerConfig is Config for a command that cannot work without the broker either.
@@ -211,21 +222,21 @@ func (a *App) load() *Config {
 func (a *App) LeaveContext() { a.cfg, a.outside = nil, true }
 
 // discover finds the servers of a running embedded stack.
-func (a *App) discover(stateDir string) (map[string]string, bool) {
+func (a *App) discover(stateDir string) map[string]string {
 	if stateDir == "" {
 		stateDir = devstate.DefaultDir(a.Env)
 	}
 	info, err := devstate.Discover(stateDir)
-	if foreign := new(devstate.ForeignError); errors.As(err, &foreign) {
+	if foreign, ok := errors.AsType[*devstate.ForeignError](err); ok {
 		fmt.Fprintf(a.Err, "note: the dev stack in %s is not used: %s\n", safetext.Line(stateDir), safetext.Line(foreign.Error()))
 	}
 	a.stateDir = stateDir
 	if err != nil {
-		return nil, false // a stack that cannot be read is as good as none; dev itself reports it
+		return nil // a stack that cannot be read is as good as none; dev itself reports it
 	}
 	found := info.Destination()
 	found["database.url"], found["redis.url"] = info.DatabaseURL, info.RedisURL
-	return found, true
+	return found
 }
 
 // sayDevStack tells once that the servers are those of the embedded stack: a laptop must not be
@@ -313,11 +324,10 @@ func (a *App) LongOutbox(ctx context.Context) (*dlq.Outbox, error) {
 		return nil, err
 	}
 	db, err := a.Reads(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		o.DB = db.With(pgread.Limits{Lock: db.Lock})
 	}
-	o.DB = db.With(pgread.Limits{Lock: db.Lock})
-	return o, nil
+	return o, err
 }
 
 // ConsumersOutbox opens what can be asked about consumers: Redis, and the database where one is
@@ -342,15 +352,11 @@ func (a *App) ConsumersOutbox(ctx context.Context) (*dlq.Outbox, error) {
 
 // Keeper is the command's view of the idempotency keys.
 func (a *App) Keeper() (*idem.Keeper, error) {
-	cfg, err := a.Config("redis.url")
-	if err != nil {
-		return nil, err
-	}
 	rdb, err := a.Redis()
 	if err != nil {
 		return nil, err
 	}
-	return idem.New(rdb, cfg.Idempotency.TTL), nil
+	return idem.New(rdb, a.load().Idempotency.TTL), nil
 }
 
 // OnClose registers what Close undoes, last opened first.
@@ -359,8 +365,8 @@ func (a *App) OnClose(f func() error) { a.close = append(a.close, f) }
 // Close gives back what was opened.
 func (a *App) Close() error {
 	var errs []error
-	for i := len(a.close) - 1; i >= 0; i-- {
-		errs = append(errs, a.close[i]())
+	for _, undo := range slices.Backward(a.close) {
+		errs = append(errs, undo())
 	}
 	a.close = nil
 	return errors.Join(errs...)

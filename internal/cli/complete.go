@@ -3,8 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +59,8 @@ func (a *App) CompleteFlags(cmd *cobra.Command) {
 			case kind == "dir":
 				own = byShell(cobra.ShellCompDirectiveFilterDirs)
 			case f.Name == "topic" && cmd.Flags().Lookup("fingerprint") != nil:
-				own = completeDeadTopics(a)
+				builtin := func() []string { return registry.New().TopicNames() }
+				own = completeLive(a, builtin, suggestGroups("topic"))
 			default:
 				own = named[f.Name]
 			}
@@ -71,12 +74,17 @@ func (a *App) CompleteFlags(cmd *cobra.Command) {
 // byName is what completes the flags of a name, whichever command has them.
 func byName(a *App) map[string]Completion {
 	types, consumers := CompleteTypes(a), CompleteConsumers(a)
+	nothing := func(context.Context, string) ([]string, error) { return nil, nil }
 	return map[string]Completion{
-		FlagContext: CompleteContexts(a), "run": CompleteAuditRuns(a), "event": CompleteEventIDs(a, ""), "data": completeData,
-		"type": types, "event-type": types, "topic": completeTopics(a), "aggregate-type": completeAggregates(a),
-		"state": OneOf(outbox.DeadStates()...), "status": OneOf(append(outbox.Statuses(), outbox.AllStates)...),
-		"reason": completeReasons(a), "fingerprint": completeFingerprints(a),
-		"consumer": consumers, "consumers": consumers, "check-consumers": consumers,
+		FlagContext: CompleteContexts(a), "run": CompleteAuditRuns(a), "data": completeData,
+		"event": CompleteEventIDs(a, ""), "type": types, "event-type": types,
+		"topic":          completeCatalogue(a, (*registry.Registry).TopicNames),
+		"aggregate-type": completeCatalogue(a, (*registry.Registry).Aggregates),
+		"state":          OneOf(outbox.DeadStates()...),
+		"status":         OneOf(append(outbox.Statuses(), outbox.AllStates)...),
+		"reason":         complete(a, outbox.DeadReasons, nothing),
+		"fingerprint":    completeLive(a, nil, suggestGroups("fingerprint")),
+		"consumer":       consumers, "consumers": consumers, "check-consumers": consumers,
 	}
 }
 
@@ -187,40 +195,71 @@ func CompleteEventIDs(app *App, status string) Completion {
 	})
 }
 
-// completeReasons suggests the reasons for which events die.
-func completeReasons(app *App) Completion {
-	return complete(app, nil, func(context.Context, string) ([]string, error) { return outbox.DeadReasons(), nil })
-}
-
-// completeAggregates suggests the catalogue's aggregate types.
-func completeAggregates(app *App) Completion {
-	return completeCatalogue(app, (*registry.Registry).Aggregates)
-}
-
 // CompleteTypes suggests the catalogue's event types.
 func CompleteTypes(app *App) Completion {
 	return completeCatalogue(app, (*registry.Registry).EventTypes)
-}
-
-// completeTopics suggests the catalogue's topics.
-func completeTopics(app *App) Completion {
-	return completeCatalogue(app, (*registry.Registry).TopicNames)
-}
-
-// completeDeadTopics suggests topics that have dead letters.
-func completeDeadTopics(app *App) Completion {
-	return completeLive(app, func() []string { return registry.New().TopicNames() }, suggestGroups("topic"))
-}
-
-// completeFingerprints suggests the commonest causes of death.
-func completeFingerprints(app *App) Completion {
-	return completeLive(app, nil, suggestGroups("fingerprint"))
 }
 
 func suggestGroups(by string) func(context.Context, *dlq.Outbox, string) ([]outbox.Suggestion, error) {
 	return func(ctx context.Context, box *dlq.Outbox, _ string) ([]outbox.Suggestion, error) {
 		return box.SuggestGroups(ctx, by)
 	}
+}
+
+// CompletePlans suggests the newest plans, with what they do and how far they are.
+func CompletePlans(app *App) Completion {
+	return completeLive(app, nil, func(ctx context.Context, box *dlq.Outbox, _ string) (found []outbox.Suggestion, err error) {
+		newest := dlq.ListPlansParams{Page: outbox.Page{Limit: outbox.SuggestLimit}}
+		_, err = box.ListPlans(ctx, newest, func(p dlq.Plan) error {
+			found = append(found, outbox.Suggestion{Value: p.ID, About: string(p.Action) + ", " + p.State})
+			return nil
+		})
+		return found, err
+	})
+}
+
+// CompleteAuditRuns suggests the newest runs of the audit trail.
+func CompleteAuditRuns(app *App) Completion {
+	return completeLive(app, nil, func(ctx context.Context, box *dlq.Outbox, _ string) (found []outbox.Suggestion, err error) {
+		newest := dlq.AuditParams{Page: outbox.Page{Limit: outbox.SuggestLimit}}
+		_, err = box.AuditRuns(ctx, newest, func(r dlq.AuditRun) error {
+			found = append(found, outbox.Suggestion{Value: r.Run, About: r.Action + " by " + r.Actor})
+			return nil
+		})
+		return found, err
+	})
+}
+
+// CompleteConsumers suggests the consumers that Redis or the inbox knows; each is asked though the
+// other is away.
+func CompleteConsumers(app *App) Completion {
+	return complete(app, nil, func(ctx context.Context, _ string) ([]string, error) {
+		var inbox, announced []string
+		pool, err := app.Pool(ctx)
+		if err == nil {
+			inbox, err = dlq.New(pool, nil).InboxConsumers(ctx)
+		}
+		keeper, redisErr := app.Keeper()
+		if redisErr == nil {
+			announced, redisErr = keeper.Consumers(ctx)
+		}
+		names := slices.Concat(inbox, announced)
+		slices.Sort(names)
+		return slices.Compact(names), errors.Join(err, redisErr)
+	})
+}
+
+// CompletePauses suggests what is paused of one kind.
+func CompletePauses(app *App, kind string) Completion {
+	return completeLive(app, nil, func(ctx context.Context, box *dlq.Outbox, _ string) (found []outbox.Suggestion, err error) {
+		pauses, err := outbox.Pauses(ctx, box.DB)
+		for _, p := range pauses {
+			if p.Kind == kind {
+				found = append(found, outbox.Suggestion{Value: p.Value, About: "paused by " + p.Actor + " " + p.Note})
+			}
+		}
+		return found, err
+	})
 }
 
 // OnlyFirst completes the first argument and nothing after it.

@@ -169,8 +169,8 @@ type ConfigSource struct {
 	// name. Nil: it does.
 	sets func(flag, key string) bool
 	env  map[string]string
-	// discover finds the settings of a running embedded stack.
-	discover func(stateDir string) (map[string]string, bool)
+	// discover finds the settings of a running embedded stack, if there is one.
+	discover func(stateDir string) map[string]string
 	// outside: no context applies, whatever chooses one.
 	outside bool
 	// file keeps what was read; nil: the file is read each time.
@@ -214,25 +214,15 @@ func withUnit(text, unit string) string {
 // configured: half of a production configuration must never be completed with a laptop's servers.
 func useDevStack(cfg *Config, src ConfigSource) {
 	servers := ServerKeys()
-	stateDir := ""
-	for _, v := range cfg.Values {
-		if v.Key.Name == "dev.state_dir" {
-			stateDir = v.Raw
-		}
-		if slices.Contains(servers, v.Key.Name) && v.Origin != OriginDefault {
-			return
-		}
-	}
-	if src.discover == nil {
+	configured := func(name string) bool { return cfg.Origin(name) != OriginDefault }
+	if src.discover == nil || slices.ContainsFunc(servers, configured) {
 		return
 	}
-	found, ok := src.discover(stateDir)
-	if !ok {
-		return
-	}
-	for i, v := range cfg.Values {
-		if text, ok := found[v.Key.Name]; ok && slices.Contains(servers, v.Key.Name) {
-			cfg.Values[i].Raw, cfg.Values[i].Origin, cfg.Values[i].set = text, OriginDev, true
+	found := src.discover(cfg.Value("dev.state_dir"))
+	for _, name := range servers {
+		if text, ok := found[name]; ok {
+			v := cfg.value(name)
+			v.Raw, v.Origin, v.set = text, OriginDev, true
 		}
 	}
 }
@@ -244,28 +234,30 @@ func checkTogether(cfg *Config, known []string) []string {
 		return nil
 	}
 	var problems []string
-	p := cfg.Publish
-	if p.Lease <= p.PublishTimeout {
-		problems = append(problems, fmt.Sprintf(
-			"publish.lease (%s) must be longer than publish.publish_timeout (%s): a publish may still succeed when its time-out has passed",
-			p.Lease, p.PublishTimeout))
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
 	}
-	if p.PollInterval >= p.Lease {
-		problems = append(problems, fmt.Sprintf(
-			"publish.poll_interval (%s) must be shorter than publish.lease (%s): a row whose publisher died would wait for the look, not for its lease",
-			p.PollInterval, p.Lease))
+	p, kind := cfg.Publish, cfg.BrokerKind()
+	refuse(p.Lease <= p.PublishTimeout,
+		"publish.lease (%s) must be longer than publish.publish_timeout (%s): a publish may still succeed when its time-out has passed",
+		p.Lease, p.PublishTimeout)
+	refuse(p.PollInterval >= p.Lease,
+		"publish.poll_interval (%s) must be shorter than publish.lease (%s): a row whose publisher died would wait for the look, not for its lease",
+		p.PollInterval, p.Lease)
+	refuse(p.BackoffBase > p.BackoffMax,
+		"publish.backoff_base (%s) is longer than publish.backoff_max (%s)", p.BackoffBase, p.BackoffMax)
+	if kind.Takes != nil {
+		takes := kind.Takes(cfg.Value)
+		refuse(takes > p.PublishTimeout,
+			"%s.timeout (%s) must not be longer than publish.publish_timeout (%s)",
+			kind.Name, takes, p.PublishTimeout)
 	}
-	if p.BackoffBase > p.BackoffMax {
-		problems = append(problems, fmt.Sprintf("publish.backoff_base (%s) is longer than publish.backoff_max (%s)", p.BackoffBase, p.BackoffMax))
-	}
-	if takes := cfg.BrokerKind().Takes; takes != nil && takes(cfg.Value) > p.PublishTimeout {
-		problems = append(problems, fmt.Sprintf("%s.timeout (%s) must not be longer than publish.publish_timeout (%s)",
-			cfg.BrokerKind().Name, takes(cfg.Value), p.PublishTimeout))
-	}
-	if check := cfg.BrokerKind().Check; check != nil {
-		wrong := check(cfg.Value)
+	if kind.Check != nil {
+		wrong := kind.Check(cfg.Value)
 		for _, name := range slices.Sorted(maps.Keys(wrong)) {
-			problems = append(problems, fmt.Sprintf("%s (%s): %v", name, cfg.Origin(name), wrong[name]))
+			refuse(true, "%s (%s): %v", name, cfg.Origin(name), wrong[name])
 		}
 	}
 	return problems

@@ -261,8 +261,8 @@ func TestConfigTakesTheBrokersRuleForNames(t *testing.T) {
 func TestDevStackNeverCompletesHalfAConfiguration(t *testing.T) {
 	t.Parallel()
 	src := source(nil, nil)
-	src.discover = func(string) (map[string]string, bool) {
-		return map[string]string{"database.url": "postgres://127.0.0.1/dev", "pubsub.project": "dev"}, true
+	src.discover = func(string) map[string]string {
+		return map[string]string{"database.url": "postgres://127.0.0.1/dev", "pubsub.project": "dev"}
 	}
 	cfg, _ := LoadConfig(src)
 	require.Equal(t, "postgres://127.0.0.1/dev", cfg.Database.URL)

@@ -35,14 +35,16 @@ const Destroys int64 = math.MaxInt64
 // cannot ask, and refuses. Every question names database and context, and the name of a production
 // context is the answer when many rows are touched, or it destroys.
 func (a *App) Confirm(ctx context.Context, yes bool, rows int64, question string) error {
-	where := a.Where()
-	if a.cfg != nil && a.cfg.Context != nil {
-		where = a.Paint(a.ErrTTY, a.contextStyle(), where)
-	}
-	question += where
 	if yes {
 		return nil
 	}
+	where := a.Where()
+	if a.inProduction() {
+		where = a.Paint(a.ErrTTY, StyleError, where)
+	} else if a.cfg != nil && a.cfg.Context != nil {
+		where = a.Paint(a.ErrTTY, StyleFaint, where)
+	}
+	question += where
 	if !a.InTTY || !a.ErrTTY {
 		hint := "add --yes to do it"
 		if a.dryRun {
@@ -90,13 +92,6 @@ func (a *App) inProduction() bool {
 	return a.cfg != nil && a.cfg.Context != nil && a.cfg.Context.Production
 }
 
-func (a *App) contextStyle() Style {
-	if a.inProduction() {
-		return StyleError
-	}
-	return StyleFaint
-}
-
 // A Question is what a command asks for that no flag has given.
 type Question struct {
 	Text, Flag string
@@ -142,24 +137,21 @@ func (a *App) Ask(ctx context.Context, q Question) (string, error) {
 // readLine reads one line and gives up when the context ends: a read from a terminal cannot be
 // interrupted, so it is left behind for the end of the process.
 func (a *App) readLine(ctx context.Context) (string, error) {
-	type result struct {
-		line string
-		err  error
-	}
-	done := make(chan result, 1)
 	if a.lines == nil {
 		a.lines = bufio.NewReader(a.In)
 	}
+	var line string
+	var err error
+	done := make(chan struct{})
 	go func() {
-		line, err := a.lines.ReadString('\n')
-		done <- result{line, err}
+		defer close(done)
+		if line, err = a.lines.ReadString('\n'); line != "" {
+			err = nil
+		}
 	}()
 	select {
-	case r := <-done:
-		if r.line != "" {
-			return r.line, nil
-		}
-		return "", r.err
+	case <-done:
+		return line, err
 	case <-ctx.Done():
 		fmt.Fprintln(a.Err)
 		return "", ctx.Err()

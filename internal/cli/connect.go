@@ -2,15 +2,23 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
 	"slices"
 	"strings"
+	"syscall"
 
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/pgpool"
+	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/stats"
 )
 
 // ConnectTimeout bounds one attempt to connect.
@@ -103,4 +111,113 @@ func (a *App) RefuseStrayEmulator() error {
 	emulator, origin := a.cfg.Value("pubsub.emulator"), a.cfg.Origin("pubsub.emulator")
 	return fault.Hint(fault.Usagef("pubsub.emulator is %s (%s) beside a database on another machine: its events would be marked as published without reaching Pub/Sub", emulator, origin),
 		"remove the setting (%s), or add --emulator %s if it is meant", origin, emulator)
+}
+
+// databaseError names the server that could not be used, without its password, what is wrong with
+// it, and what to try.
+func databaseError(cfg *Config, err error) error {
+	problem, hint := connectProblem(err)
+	wrapped := fault.Preconditionf("connect to the database %s: %w", safetext.URL(cfg.Database.URL),
+		fault.Reword(err, "%s", problem))
+	return fault.Hint(wrapped, "%s", hint)
+}
+
+// connectProblem explains what went wrong and gives advice, by the type of the error. The driver
+// may have tried several addresses, with and without TLS, and its error holds all their errors:
+// what the server itself answered counts first.
+func connectProblem(err error) (problem, hint string) {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return answerProblem(answer)
+	}
+	if badCertificate(err) {
+		return "the server's certificate could not be verified", "add sslmode=require to the connection string to accept it unverified"
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return "the host's name is not known", "outboxctl config view shows where database.url comes from"
+	}
+	const where = "outboxctl config view shows where database.url comes from; outboxctl dev starts a local stack"
+	network, ofNetwork := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "no server answers there (connection refused)", where
+	case errors.Is(err, context.DeadlineExceeded), ofNetwork && network.Timeout():
+		return "the server gives no answer in time", where
+	case ofNetwork:
+		return oneLine(err), where
+	}
+	connect, refused := errors.AsType[*pgconn.ConnectError](err)
+	if refused && connect.Config.TLSConfig != nil {
+		return "the server offers no TLS", "add sslmode=disable to the connection string to connect without, over a network that is trusted"
+	}
+	return oneLine(err), ""
+}
+
+// oneLine is an error of which the driver writes a line for each address.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+func answerProblem(answer *pgconn.PgError) (problem, hint string) {
+	const correct = "correct database.url; outboxctl config view shows where it comes from"
+	switch answer.Code {
+	case pgerrcode.InvalidCatalogName:
+		return "the server has no database of that name", "create it (createdb), or " + correct
+	case pgerrcode.InvalidPassword:
+		return "the server refuses this user or password", correct
+	case pgerrcode.InvalidAuthorizationSpecification:
+		return "the server has no such user, or pg_hba.conf does not let it in from here", correct
+	case pgerrcode.InsufficientPrivilege:
+		return "this user may not connect to that database", "GRANT CONNECT ON DATABASE lets it in"
+	case pgerrcode.TooManyConnections:
+		return "no connection is left: " + answer.Message, "raise max_connections (or the CONNECTION LIMIT of the role or database), or end idle sessions; " +
+			"a superuser sees who holds them: SELECT application_name, usename, state, count(*) FROM pg_stat_activity GROUP BY 1, 2, 3 ORDER BY 4 DESC"
+	case pgerrcode.CannotConnectNow:
+		return "the server is starting or stopping", "try again"
+	default:
+		return "the server answers: " + answer.Message, ""
+	}
+}
+
+func badCertificate(err error) bool {
+	return is[*tls.CertificateVerificationError](err) || is[x509.UnknownAuthorityError](err) ||
+		is[x509.HostnameError](err) || is[x509.CertificateInvalidError](err) ||
+		is[x509.SystemRootsError](err)
+}
+
+// is reports whether an error of that type is in the chain.
+func is[E error](err error) bool {
+	_, found := errors.AsType[E](err)
+	return found
+}
+
+// UsesRedis reports whether a setting says that consumers run here.
+func (c *Config) UsesRedis() bool {
+	return slices.ContainsFunc([]string{"redis.url", "idempotency.ttl", "consume.http_addr"}, func(key string) bool {
+		return c.Origin(key) != OriginDefault && (key != "redis.url" || c.Redis.URL != "")
+	})
+}
+
+// Probes ask Redis and the broker whether they answer. Neither is asked while it is not configured.
+func (a *App) Probes() []stats.Probe {
+	var probes []stats.Probe
+	if client, err := a.Redis(); err == nil && a.cfg.UsesRedis() {
+		probes = append(probes, stats.Probe{Name: "redis", Run: func(ctx context.Context) error { return client.Ping(ctx).Err() }})
+	}
+	if name, addr := a.brokerAddr(); addr != "" {
+		probes = append(probes, stats.Probe{Name: name, Run: func(ctx context.Context) error {
+			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return err
+			}
+			return conn.Close()
+		}})
+	}
+	return probes
+}
+
+// brokerAddr is where the configured broker answers.
+func (a *App) brokerAddr() (name, addr string) {
+	if a.cfg == nil || a.cfg.BrokerKind().Addr == nil {
+		return "", ""
+	}
+	kind := a.cfg.BrokerKind()
+	return kind.Name, kind.Addr(a.cfg.Value)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/words"
+	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
 // The forms in which a list can be printed. JSON is the contract for programs.
@@ -63,13 +63,7 @@ func (o *Output) Type() string { return "format" }
 func (o *Output) Choices() []string { return o.allowed }
 
 // Set implements pflag.Value.
-func (o *Output) Set(text string) error {
-	if !slices.Contains(o.allowed, text) {
-		return words.DidYouMean(fmt.Errorf("%q is none of %s", text, strings.Join(o.allowed, ", ")), text, o.allowed, "")
-	}
-	o.Format = text
-	return nil
-}
+func (o *Output) Set(text string) error { return choose(&o.Format, text, o.allowed) }
 
 // AddOutputFlags gives a command -o with the forms it supports, the first is the default; --jq, and
 // a list --fields.
@@ -77,9 +71,11 @@ func AddOutputFlags(cmd *cobra.Command, o *Output, formats ...string) {
 	o.Format, o.allowed = formats[0], formats
 	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats, ", "))
 	if slices.Contains(formats, FormatCSV) {
-		cmd.Flags().Var(&fieldsFlag{o}, "fields", "print only these `keys` of the JSON output, separated by commas, in any format")
+		show := func() string { return strings.Join(o.Fields, ",") }
+		cmd.Flags().Var(&flagValue{"strings", show, o.addFields}, "fields", "print only these `keys` of the JSON output, separated by commas, in any format")
 	}
-	cmd.Flags().Var(&jqFlag{&o.jq}, "jq", "print what this jq `expression` makes of the JSON output")
+	cmd.Flags().Var(&flagValue{"expression", o.jqText, o.setJQ}, "jq",
+		"print what this jq `expression` makes of the JSON output")
 }
 
 // AddListOutput gives a command that lists rows of T its output flags.
@@ -91,23 +87,17 @@ func AddListOutput[T any](cmd *cobra.Command, o *Output) {
 // KnowFields says that a command prints rows of T: --fields takes their keys and no others.
 func KnowFields[T any](o *Output) { o.keys = append(o.keys, jsonKeys[T]()...) }
 
-// fieldsFlag checks the keys as they are read: what is wrong with a command line is said before
+// addFields checks the keys as they are read: what is wrong with a command line is said before
 // anything is opened or done.
-type fieldsFlag struct{ o *Output }
-
-func (f *fieldsFlag) Type() string   { return "strings" }
-func (f *fieldsFlag) String() string { return strings.Join(f.o.Fields, ",") }
-
-func (f *fieldsFlag) Set(text string) error {
-	var fields []string
+func (o *Output) addFields(text string) error {
 	if text != "" {
-		fields = strings.Split(text, ",")
+		o.Fields = append(o.Fields, strings.Split(text, ",")...)
 	}
-	f.o.Fields = append(f.o.Fields, fields...)
-	if len(f.o.Fields) == 0 {
-		return fault.Hint(errors.New("must not be empty"), "the fields are %s", strings.Join(f.o.keys, ","))
+	if len(o.Fields) == 0 {
+		return fault.Hint(errors.New("must not be empty"), "the fields are %s",
+			strings.Join(o.keys, ","))
 	}
-	return checkFields(f.o.Fields, f.o.keys)
+	return checkFields(o.Fields, o.keys)
 }
 
 // A Column is one column of a list.
@@ -188,7 +178,11 @@ func NewListWriter[T any](a *App, o Output, v View[T]) (ListWriter[T], error) {
 	case o.Format == FormatYAML:
 		list.each, list.end = whole(func(rows any) error { return encodeYAML(a.Out, rows) })
 	case o.Format == FormatCSV:
-		return &separated[T]{line: csvLine(a.Out), fields: chosen(o.Fields, keys)}, nil
+		fields := o.Fields
+		if fields == nil {
+			fields = keys
+		}
+		return &separated[T]{line: csvLine(a.Out), fields: fields}, nil
 	case o.Format == FormatID:
 		return &idList[T]{out: a.Out, view: v}, nil
 	}
@@ -258,6 +252,25 @@ func WriteList[T any](a *App, o Output, v View[T], rows []T) error {
 		}
 	}
 	return w.Close()
+}
+
+// WritePage prints one part of a list on Out, and the command for the next part, if there is one,
+// on Err.
+func WritePage[T any](a *App, cmd *cobra.Command, o Output, v View[T],
+	list func(each func(T) error) (outbox.Paged, error)) error {
+	w, err := NewListWriter(a, o, v)
+	if err != nil {
+		return err
+	}
+	page, err := list(w.Write)
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil && page.Next != "" {
+		fmt.Fprintf(a.Err, "more rows: %s\n",
+			CommandLine(cmd, nil, map[string]string{"cursor": page.Next}))
+	}
+	return err
 }
 
 // WriteObject prints one thing: JSON or YAML as asked, otherwise the page that human writes.

@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"io"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -21,10 +22,8 @@ func keysOf(t reflect.Type) (keys []string) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
+	for f := range t.Fields() {
+		switch name := jsonKey(f); {
 		case f.Anonymous && name == "":
 			keys = append(keys, keysOf(f.Type)...)
 		case f.IsExported() && name != "" && name != "-":
@@ -32,6 +31,11 @@ func keysOf(t reflect.Type) (keys []string) {
 		}
 	}
 	return keys
+}
+
+func jsonKey(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
 }
 
 // cell is the column's cell of a row.
@@ -55,14 +59,13 @@ func fieldOf(row reflect.Value, key string) (reflect.Value, bool) {
 	if row = reflect.Indirect(row); !row.IsValid() {
 		return row, false
 	}
-	for i := range row.NumField() {
-		f := row.Type().Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	for f, value := range row.Fields() {
+		name := jsonKey(f)
 		if name == key {
-			return row.Field(i), true
+			return value, true
 		}
 		if f.Anonymous && name == "" {
-			if found, ok := fieldOf(row.Field(i), key); ok {
+			if found, ok := fieldOf(value, key); ok {
 				return found, true
 			}
 		}
@@ -80,13 +83,6 @@ func checkFields(fields, keys []string) error {
 	return nil
 }
 
-func chosen(fields, keys []string) []string {
-	if fields == nil {
-		return keys
-	}
-	return fields
-}
-
 // pick returns a value's JSON with only these keys of it, in this order; all of it without any.
 func pick(value any, fields []string) (any, error) {
 	if fields == nil {
@@ -96,22 +92,12 @@ func pick(value any, fields []string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := bytes.NewBufferString("{")
+	members := make([]string, len(fields))
 	for i, field := range fields {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		name, _ := json.Marshal(field) // a text encodes
-		b.Write(name)
-		b.WriteByte(':')
-		if raw, ok := all[field]; ok {
-			b.Write(raw)
-		} else {
-			b.WriteString("null")
-		}
+		value := string(all[field])
+		members[i] = strconv.Quote(field) + ":" + cmp.Or(value, "null")
 	}
-	b.WriteByte('}')
-	return json.RawMessage(b.Bytes()), nil
+	return json.RawMessage("{" + strings.Join(members, ",") + "}"), nil
 }
 
 func fieldsOf(value any) (map[string]json.RawMessage, error) {

@@ -19,22 +19,15 @@ type jqQuery struct {
 	code *gojq.Code
 }
 
-// jqFlag reads --jq; what is wrong with the expression is told before anything is asked of a
-// server.
-type jqFlag struct{ query **jqQuery }
-
-func (f *jqFlag) String() string {
-	if f.query == nil || *f.query == nil {
+func (o *Output) jqText() string {
+	if o.jq == nil {
 		return ""
 	}
-	return (*f.query).text
+	return o.jq.text
 }
 
-// Type implements pflag.Value.
-func (f *jqFlag) Type() string { return "expression" }
-
-// Set implements pflag.Value.
-func (f *jqFlag) Set(text string) error {
+// setJQ reads --jq; what is wrong with the expression is told before anything is asked of a server.
+func (o *Output) setJQ(text string) error {
 	parsed, err := gojq.Parse(text)
 	if err != nil {
 		return fault.Hint(errors.New(jqProblem(text, err)),
@@ -44,7 +37,7 @@ func (f *jqFlag) Set(text string) error {
 	if err != nil {
 		return errors.New(jqProblem(text, err))
 	}
-	*f.query = &jqQuery{text, code}
+	o.jq = &jqQuery{text, code}
 	return nil
 }
 
