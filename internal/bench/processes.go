@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,17 +22,20 @@ const memoryEvery = 50 * time.Millisecond
 // from the first arrival to the last, and the largest resident size. Starting a
 // process is not publishing.
 func (r *Trial) drainOutside(ctx context.Context) (took time.Duration, memory int64, err error) {
-	var largest atomic.Int64
+	sizes := make([]int64, r.Params.Publishers)
 	running, ctx := errgroup.WithContext(ctx)
-	for range r.Params.Publishers {
-		running.Go(func() error { return r.process(ctx, &largest) })
+	for i := range sizes {
+		running.Go(func() (err error) {
+			sizes[i], err = r.process(ctx)
+			return err
+		})
 	}
 	err = running.Wait()
-	return r.recorder.span(), largest.Load(), err
+	return r.recorder.span(), slices.Max(sizes), err
 }
 
-// process runs one outboxctl publish --once.
-func (r *Trial) process(ctx context.Context, largest *atomic.Int64) error {
+// process runs one outboxctl publish --once and returns its largest resident size.
+func (r *Trial) process(ctx context.Context) (memory int64, err error) {
 	args := []string{"publish", "--once"}
 	if r.Params.Workers > 0 {
 		args = append(args, "--workers", fmt.Sprint(r.Params.Workers))
@@ -55,44 +57,36 @@ func (r *Trial) process(ctx context.Context, largest *atomic.Int64) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start publisher process: %w", err)
+		return 0, fmt.Errorf("start publisher process: %w", err)
 	}
-	done := make(chan struct{})
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		watchMemory(cmd.Process.Pid, done, largest)
-	}()
-	err := cmd.Wait()
+	done, watched := make(chan struct{}), make(chan int64)
+	go func() { watched <- watchMemory(cmd.Process.Pid, done) }()
+	err = cmd.Wait()
 	close(done)
-	<-watched
+	memory = <-watched
 	r.outside.Add(int64(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()))
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == exitPartly && r.Params.Mode.Partly {
-		return nil // it says that a topic takes nothing, which is the point
+	exit, _ := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return memory, nil
+	case exit != nil && exit.ExitCode() == exitPartly && r.Params.Mode.Partly:
+		return memory, nil // it says that a topic takes nothing, which is the point
+	default:
+		return memory, fmt.Errorf("publisher process: %w: %s", err, bytes.TrimSpace(output.Bytes()))
 	}
-	if err != nil {
-		return fmt.Errorf("publisher process: %w: %s", err, bytes.TrimSpace(output.Bytes()))
-	}
-	return nil
 }
 
 // exitPartly is how outboxctl publish --once ends when a topic is unreachable or misconfigured.
 const exitPartly = 5
 
-func watchMemory(pid int, done <-chan struct{}, largest *atomic.Int64) {
+func watchMemory(pid int, done <-chan struct{}) (largest int64) {
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
 	for {
-		size := ResidentPeak(pid)
-		for {
-			seen := largest.Load()
-			if size <= seen || largest.CompareAndSwap(seen, size) {
-				break
-			}
-		}
+		largest = max(largest, ResidentPeak(pid))
 		select {
 		case <-done:
-			return
+			return largest
 		case <-tick.C:
 		}
 	}
@@ -102,20 +96,11 @@ func watchMemory(pid int, done <-chan struct{}, largest *atomic.Int64) {
 // system does not say. It is read while the process lives: what wait reports
 // afterwards includes the size of the parent it was started from.
 func ResidentPeak(pid int) int64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			if err != nil {
-				return 0
-			}
-			return kib << 10
-		}
-	}
-	return 0
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, peak, _ := strings.Cut(string(status), "\nVmHWM:")
+	var kib int64
+	_, _ = fmt.Sscan(peak, &kib) // zero where it is not there
+	return kib << 10
 }
 
 // CPUTime is the processor time this process has used.

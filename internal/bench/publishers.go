@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,10 +34,7 @@ func (r *Trial) newPublisher(ctx context.Context, to dispatch.Publisher, once bo
 			p.close()
 		}
 	}()
-	workers := r.Params.Workers
-	if workers == 0 {
-		workers = engine.DefaultWorkers
-	}
+	workers := cmp.Or(r.Params.Workers, engine.DefaultWorkers)
 	if p.claims, err = r.DB.Open(ctx, "outboxctl bench claim", int32(workers)+2); err != nil {
 		return nil, err
 	}

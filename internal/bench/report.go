@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -113,12 +114,7 @@ type Check struct {
 
 // Passed reports whether no criterion failed.
 func (r *Report) Passed() bool {
-	for _, c := range r.Checks {
-		if !c.OK {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.OK })
 }
 
 // Took notes how long all events took.

@@ -36,21 +36,24 @@ const (
 	Patience = 60 * time.Second
 )
 
-// commits remembers when each event's transaction was known to be committed.
-type commits struct {
+// Phase is one stretch of a steady run, with its own figures.
+type Phase struct {
 	mu sync.Mutex
-	at map[uuid.UUID]time.Time
+	// committed is when each event's transaction was known to be committed.
+	committed map[uuid.UUID]time.Time
+	began     time.Time
+	Took      time.Duration
 }
 
-// commitAll commits events at a steady rate for a while.
-func (r *Trial) commitAll(ctx context.Context, lasts time.Duration) (*commits, error) {
+// Offer is one stretch at the offered rate: it commits events for a while.
+func (r *Trial) Offer(ctx context.Context, lasts time.Duration) (*Phase, error) {
+	n := int(float64(r.Params.Rate) * lasts.Seconds())
+	p := &Phase{began: time.Now(), committed: make(map[uuid.UUID]time.Time, n)}
 	pool, err := r.DB.Open(ctx, "outboxctl bench emit", steadyWriters)
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	n := int(float64(r.Params.Rate) * lasts.Seconds())
-	c := &commits{at: make(map[uuid.UUID]time.Time, n)}
 	limiter := rate.NewLimiter(rate.Limit(r.Params.Rate), 1)
 	emitter := emit.New(r.registry)
 	turns := make(chan struct{})
@@ -77,7 +80,7 @@ func (r *Trial) commitAll(ctx context.Context, lasts time.Duration) (*commits, e
 					// Keys of its own: transactions that overlap have no order.
 					e.OrderingKey = fmt.Sprint("key/", writer, "/", rand.IntN(perWriter))
 				}
-				if err := c.commit(ctx, pool, emitter, e); err != nil {
+				if err := p.commit(ctx, pool, emitter, e); err != nil {
 					return err
 				}
 			}
@@ -87,10 +90,11 @@ func (r *Trial) commitAll(ctx context.Context, lasts time.Duration) (*commits, e
 	if err := writers.Wait(); err != nil {
 		return nil, fmt.Errorf("emit at a steady rate: %w", err)
 	}
-	return c, nil
+	p.Took = time.Since(p.began)
+	return p, nil
 }
 
-func (c *commits) commit(ctx context.Context, pool *pgxpool.Pool, emitter *emit.Emitter, e emit.Event) error {
+func (p *Phase) commit(ctx context.Context, pool *pgxpool.Pool, emitter *emit.Emitter, e emit.Event) error {
 	var result emit.Result
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
 		result, err = emitter.Emit(ctx, tx, e)
@@ -100,21 +104,14 @@ func (c *commits) commit(ctx context.Context, pool *pgxpool.Pool, emitter *emit.
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at[result.ID] = now
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.committed[result.ID] = now
 	return nil
 }
 
-// Phase is one stretch of a steady run, with its own figures.
-type Phase struct {
-	commits *commits
-	began   time.Time
-	Took    time.Duration
-}
-
 // Events is how many were committed.
-func (p *Phase) Events() int { return len(p.commits.at) }
+func (p *Phase) Events() int { return len(p.committed) }
 
 // Latency of the events committed in [from, to) of the phase. An acknowledgement
 // can be seen before the reply of COMMIT is; that counts as none.
@@ -122,7 +119,7 @@ func (p *Phase) Latency(m *Meter, from, to time.Duration) Percentiles {
 	h := NewHistogram()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for id, at := range p.commits.at {
+	for id, at := range p.committed {
 		if since := at.Sub(p.began); since < from || since >= to {
 			continue
 		}
@@ -178,15 +175,6 @@ func (r *Trial) awaitEmpty(ctx context.Context) error {
 			return fmt.Errorf("wait for the last events: %w", err)
 		}
 	}
-}
-
-// Offer is one stretch at the offered rate.
-func (r *Trial) Offer(ctx context.Context, lasts time.Duration) (*Phase, error) {
-	p := &Phase{began: time.Now()}
-	var err error
-	p.commits, err = r.commitAll(ctx, lasts)
-	p.Took = time.Since(p.began)
-	return p, err
 }
 
 func steady(ctx context.Context, s *Session) (*Report, error) {

@@ -32,6 +32,11 @@ func (r *Report) WriteText(out io.Writer) error {
 
 func (r *Report) write(w io.Writer) {
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	some := func(shown bool, name, format string, args ...any) {
+		if shown {
+			line(name, format, args...)
+		}
+	}
 	line("mode", "%s", r.Mode)
 	line("broker", "%s", r.Broker)
 	who := fmt.Sprintf("%d publishers in the bench's process", r.Publishers)
@@ -42,18 +47,10 @@ func (r *Report) write(w io.Writer) {
 		who = fmt.Sprintf("one consumer, %d at once", r.Consume.Concurrency)
 	}
 	line("events", "%s of about %d bytes, %s", humanize.Comma(int64(r.Events)), r.PayloadBytes, who)
-	if r.Head > 0 {
-		line("head", "%s rows", humanize.Comma(int64(r.Head)))
-	}
-	if r.Variant != "" {
-		line("variant", "%s; emitted %s events/s", r.Variant, humanize.Comma(int64(r.EmitsPerSecond)))
-	}
-	if r.Events > 0 {
-		line("rate", "%s events/s in %.2f s", humanize.Comma(int64(r.EventsPerSecond)), r.Seconds)
-	}
-	if r.Latency != nil {
-		line("commit to ack", "%s", r.Latency)
-	}
+	some(r.Head > 0, "head", "%s rows", humanize.Comma(int64(r.Head)))
+	some(r.Variant != "", "variant", "%s; emitted %s events/s", r.Variant, humanize.Comma(int64(r.EmitsPerSecond)))
+	some(r.Events > 0, "rate", "%s events/s in %.2f s", humanize.Comma(int64(r.EventsPerSecond)), r.Seconds)
+	some(r.Latency != nil, "commit to ack", "%s", r.Latency)
 	if r.Claim != nil && r.Claim.Rows > 0 {
 		line("claim", "%.1f µs/row; %d statements, %s", r.Claim.MicrosPerRow, r.Claim.Statements, r.Claim.Duration)
 	}
@@ -75,27 +72,13 @@ func (r *Report) write(w io.Writer) {
 		line("processor", "%s per event", r.Spent)
 		line("database", "%.1f transactions per 1,000 events, %.1f buffers/event", 1000*r.Spent.Transactions, r.Spent.Buffers)
 	}
-	if r.WALBytesPerEvent > 0 {
-		line("WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))
-	}
-	if r.WritesPerEvent > 0 {
-		line("writes", "%.2f of an event's row; claim index %.2f × its size before", r.WritesPerEvent, r.ClaimIndexGrowth)
-	}
-	if r.QueriesPerSecond > 0 {
-		line("queries", "%.1f/s, %.2f %% of a processor", r.QueriesPerSecond, 100*r.CPUShare)
-	}
-	if r.MemoryBytes > 0 {
-		line("memory", "%s at most", humanize.IBytes(uint64(r.MemoryBytes)))
-	}
-	if r.LeasesLost > 0 || r.Troubles > 0 {
-		line("mishaps", "%d leases lost, %d errors got over: the machine does not keep up", r.LeasesLost, r.Troubles)
-	}
-	if d := r.Delivery; d.Expected > 0 {
-		line("delivery", "%s", d)
-	}
-	if r.Server != "" {
-		line("server", "PostgreSQL %s", r.Server)
-	}
+	some(r.WALBytesPerEvent > 0, "WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))
+	some(r.WritesPerEvent > 0, "writes", "%.2f of an event's row; claim index %.2f × its size before", r.WritesPerEvent, r.ClaimIndexGrowth)
+	some(r.QueriesPerSecond > 0, "queries", "%.1f/s, %.2f %% of a processor", r.QueriesPerSecond, 100*r.CPUShare)
+	some(r.MemoryBytes > 0, "memory", "%s at most", humanize.IBytes(uint64(r.MemoryBytes)))
+	some(r.LeasesLost > 0 || r.Troubles > 0, "mishaps", "%d leases lost, %d errors got over: the machine does not keep up", r.LeasesLost, r.Troubles)
+	some(r.Delivery.Expected > 0, "delivery", "%s", r.Delivery)
+	some(r.Server != "", "server", "PostgreSQL %s", r.Server)
 }
 
 // String prints them for a person.
