@@ -40,8 +40,7 @@ func ExitCode(err error) int {
 	case fault.Refused:
 		return ExitRefused
 	}
-	var ran *ranError
-	if err != nil && !known && !errors.As(err, &ran) {
+	if err != nil && !known && !is[*ranError](err) {
 		return ExitUsage
 	}
 	return ExitFailed
@@ -70,8 +69,8 @@ type exitError struct {
 
 // said reports whether a command has printed its error itself.
 func said(err error) bool {
-	var exit *exitError
-	return errors.As(err, &exit) && exit.said
+	exit, ok := errors.AsType[*exitError](err)
+	return ok && exit.said
 }
 
 func (e *exitError) Error() string {

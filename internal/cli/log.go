@@ -14,7 +14,10 @@ import (
 func (a *App) Log() zerolog.Logger {
 	level, format := zerolog.InfoLevel, "json"
 	if a.cfg != nil {
-		level, format = parseLevel(a.cfg.Log.Level), a.cfg.Log.Format
+		if chosen, err := zerolog.ParseLevel(a.cfg.Log.Level); err == nil {
+			level = chosen
+		}
+		format = a.cfg.Log.Format
 		if a.ErrTTY && a.cfg.Origin("log.format") == OriginDefault {
 			format = "console"
 		}
@@ -40,12 +43,4 @@ func (w escapedJSON) Write(line []byte) (int, error) {
 // stamp dates a line to the millisecond, which zerolog only does for all of a program.
 func stamp(e *zerolog.Event, _ zerolog.Level, _ string) {
 	e.Str(zerolog.TimestampFieldName, time.Now().Format("2006-01-02T15:04:05.000Z07:00"))
-}
-
-func parseLevel(name string) zerolog.Level {
-	level, err := zerolog.ParseLevel(name)
-	if err != nil {
-		return zerolog.InfoLevel
-	}
-	return level
 }

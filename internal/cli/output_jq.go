@@ -43,15 +43,15 @@ func (o *Output) setJQ(text string) error {
 
 // jqProblem explains in our words what is wrong with an expression.
 func jqProblem(text string, err error) string {
-	var syntax *gojq.ParseError
+	syntax, isSyntax := errors.AsType[*gojq.ParseError](err)
 	kind, name, unknown := strings.Cut(err.Error(), " not defined: ")
 	switch {
 	case strings.TrimSpace(text) == "":
 		return "the expression is empty"
-	case errors.As(err, &syntax) && syntax.Token != "":
+	case isSyntax && syntax.Token != "":
 		return fmt.Sprintf("%q is not a jq expression: %q is not expected there", safetext.Cut(text, 60),
 			safetext.Cut(syntax.Token, 60))
-	case errors.As(err, &syntax):
+	case isSyntax:
 		return fmt.Sprintf("%q is not a jq expression: it ends too early", safetext.Cut(text, 60))
 	case unknown:
 		return fmt.Sprintf("jq has no %s %s", kind, safetext.Cut(name, 60))
@@ -86,8 +86,7 @@ func (q *jqQuery) write(w io.Writer, value any) error {
 			_, err = fmt.Fprintln(w, safetext.Block(result))
 		default:
 			err = EncodeJSON(w, result, "")
-			var number *json.UnsupportedValueError
-			if errors.As(err, &number) {
+			if number, ok := errors.AsType[*json.UnsupportedValueError](err); ok {
 				return fault.Usagef("--jq: the result has a number that JSON cannot write, %s", number.Str)
 			}
 		}

@@ -45,8 +45,7 @@ func (a *App) findRegistry(ctx context.Context, cfg *Config) (*registry.Registry
 		if err != nil {
 			return nil, err
 		}
-		types, err := registry.Recorded(ctx, db)
-		return types, err
+		return registry.Recorded(ctx, db)
 	}
 	return a.OpenCatalogue(cfg.Catalogue)
 }

@@ -106,8 +106,8 @@ func ArgsError(cmd *cobra.Command, given []string) error {
 // similarFlag is the flag that an unknown one was most likely meant to be; empty when none is
 // close.
 func similarFlag(cmd *cobra.Command, err error) string {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
 		return ""
 	}
 	var names []string

@@ -89,8 +89,7 @@ func (c Check) examine(ctx context.Context) []Finding {
 func (c Check) failed(err error) Finding {
 	f := Finding{Level: Fail, Message: fmt.Sprintf("check failed: %v", err), Remedy: cmp.Or(fault.HintOf(err), c.Remedy)}
 	f.cause = f.Message + "\n" + f.Remedy // servers that are away may say the same
-	var late *pgread.GaveUpError
-	if errors.As(err, &late) && len(late.Blockers) > 0 {
+	if late, ok := errors.AsType[*pgread.GaveUpError](err); ok && len(late.Blockers) > 0 {
 		f.Message, f.cause = fmt.Sprintf("check failed: %v", late), causeOf(late.Blockers)
 	}
 	return f
@@ -107,16 +106,12 @@ func causeOf(sessions []pgread.Session) string {
 
 // Worst is the worst level among the findings.
 func Worst(findings []Finding) Level {
-	worst := OK
-	for _, f := range findings {
-		if f.Level == Fail {
-			return Fail
-		}
-		if f.Level == Warn {
-			worst = Warn
+	for _, level := range []Level{Fail, Warn} {
+		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == level }) {
+			return level
 		}
 	}
-	return worst
+	return OK
 }
 
 func ok(format string, args ...any) []Finding {

@@ -56,16 +56,15 @@ func (e *GaveUpError) Hint() string {
 
 // gaveUp reports whether the server ended a statement at one of the limits.
 func gaveUp(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == pgerrcode.LockNotAvailable || pg.Code == pgerrcode.QueryCanceled)
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pg.Code == pgerrcode.LockNotAvailable || pg.Code == pgerrcode.QueryCanceled)
 }
 
 // Explain finds out who is in the way of a statement that was given up. Other errors it returns as
 // they are.
 func (d *DB) Explain(ctx context.Context, err error) error {
-	var pg *pgconn.PgError
-	var known *GaveUpError
-	if !gaveUp(err) || !errors.As(err, &pg) || errors.As(err, &known) || ctx.Err() != nil {
+	pg, _ := errors.AsType[*pgconn.PgError](err)
+	if !gaveUp(err) || errors.As(err, new(*GaveUpError)) || ctx.Err() != nil {
 		return err
 	}
 	e := &GaveUpError{cause: pg, after: d.Statement, setting: d.Setting}

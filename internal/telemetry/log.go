@@ -59,8 +59,7 @@ func (l *Log) Published(_ string, took time.Duration, attempts []dispatch.Attemp
 		if a.Err != nil {
 			fields = append(fields, slog.String("error", clean(a.Err)))
 		}
-		var answer *dispatch.Failure
-		if errors.As(a.Err, &answer) {
+		if answer, ok := errors.AsType[*dispatch.Failure](a.Err); ok {
 			fields = append(fields, slog.String("code", answer.Code))
 		}
 		var panicked interface{ Stack() []byte }
