@@ -94,7 +94,8 @@ func (r *Trial) Offer(ctx context.Context, lasts time.Duration) (*Phase, error) 
 	return p, nil
 }
 
-func (p *Phase) commit(ctx context.Context, pool *pgxpool.Pool, emitter *emit.Emitter, e emit.Event) error {
+func (p *Phase) commit(ctx context.Context, pool *pgxpool.Pool, emitter *emit.Emitter,
+	e emit.Event) error {
 	var result emit.Result
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
 		result, err = emitter.Emit(ctx, tx, e)

@@ -48,8 +48,10 @@ func (r *Report) write(w io.Writer) {
 	}
 	line("events", "%s of about %d bytes, %s", humanize.Comma(int64(r.Events)), r.PayloadBytes, who)
 	some(r.Head > 0, "head", "%s rows", humanize.Comma(int64(r.Head)))
-	some(r.Variant != "", "variant", "%s; emitted %s events/s", r.Variant, humanize.Comma(int64(r.EmitsPerSecond)))
-	some(r.Events > 0, "rate", "%s events/s in %.2f s", humanize.Comma(int64(r.EventsPerSecond)), r.Seconds)
+	some(r.Variant != "", "variant",
+		"%s; emitted %s events/s", r.Variant, humanize.Comma(int64(r.EmitsPerSecond)))
+	some(r.Events > 0, "rate",
+		"%s events/s in %.2f s", humanize.Comma(int64(r.EventsPerSecond)), r.Seconds)
 	some(r.Latency != nil, "commit to ack", "%s", r.Latency)
 	if r.Claim != nil && r.Claim.Rows > 0 {
 		line("claim", "%.1f µs/row; %d statements, %s", r.Claim.MicrosPerRow, r.Claim.Statements, r.Claim.Duration)
@@ -73,10 +75,13 @@ func (r *Report) write(w io.Writer) {
 		line("database", "%.1f transactions per 1,000 events, %.1f buffers/event", 1000*r.Spent.Transactions, r.Spent.Buffers)
 	}
 	some(r.WALBytesPerEvent > 0, "WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))
-	some(r.WritesPerEvent > 0, "writes", "%.2f of an event's row; claim index %.2f × its size before", r.WritesPerEvent, r.ClaimIndexGrowth)
-	some(r.QueriesPerSecond > 0, "queries", "%.1f/s, %.2f %% of a processor", r.QueriesPerSecond, 100*r.CPUShare)
+	some(r.WritesPerEvent > 0, "writes",
+		"%.2f of an event's row; claim index %.2f × its size before", r.WritesPerEvent, r.ClaimIndexGrowth)
+	some(r.QueriesPerSecond > 0, "queries",
+		"%.1f/s, %.2f %% of a processor", r.QueriesPerSecond, 100*r.CPUShare)
 	some(r.MemoryBytes > 0, "memory", "%s at most", humanize.IBytes(uint64(r.MemoryBytes)))
-	some(r.LeasesLost > 0 || r.Troubles > 0, "mishaps", "%d leases lost, %d errors got over: the machine does not keep up", r.LeasesLost, r.Troubles)
+	some(r.LeasesLost > 0 || r.Troubles > 0, "mishaps",
+		"%d leases lost, %d errors got over: the machine does not keep up", r.LeasesLost, r.Troubles)
 	some(r.Delivery.Expected > 0, "delivery", "%s", r.Delivery)
 	some(r.Server != "", "server", "PostgreSQL %s", r.Server)
 }
