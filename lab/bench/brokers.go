@@ -18,15 +18,11 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// Brokers drains to every destination that there is: a NATS server and a fake of Kafka in this
-// process, a node of RabbitMQ where it is installed, and those that need no server.
-func Brokers() bench.Mode {
-	return bench.Mode{Name: "brokers", Summary: "drain to each destination, on servers of its own", Inside: true, Measure: measure(brokers)}
-}
-
 // commands is how many events a command gets, each as a process.
 const commands = 2_000
 
+// brokers drains to every destination that there is: a NATS server and a fake of Kafka in this
+// process, a node of RabbitMQ where it is installed, and those that need no server.
 func brokers(ctx context.Context, s *bench.Session) *bench.Report {
 	servers := &servers{}
 	defer servers.stop()

@@ -30,12 +30,6 @@ const benchSchema = `{"type": "object", "required": ["checkoutGroupId", "vendorO
 	"checkoutGroupId": {"type": "string", "format": "uuid"},
 	"vendorOrderIds": {"type": "array", "minItems": 1, "items": {"type": "string", "format": "uuid"}}}}`
 
-// Catalogue compares enum and text columns, few and many event types, with and without schemas.
-func Catalogue() bench.Mode {
-	return bench.Mode{Name: "catalogue", Summary: "drain and emit on enum columns, on text, with 500 types, and with a JSON Schema for each",
-		Inside: true, Measure: measure(catalogues)}
-}
-
 func installations() []bench.Installation {
 	text := migrate.Options{Types: migrate.TypesText}
 	return []bench.Installation{

@@ -1,3 +1,7 @@
+// Package bench measures what only those who change outboxctl ask: what stands in the way of a
+// drain, what lies behind it, what an idle publisher and the web page cost, and how far a drain is
+// from the database alone and from the loop most people write first. The measuring itself is that
+// of outboxctl bench.
 package bench
 
 import (
@@ -6,7 +10,9 @@ import (
 	"fmt"
 	"time"
 
+	"cloud.google.com/go/pubsub/v2"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit"
@@ -31,7 +37,21 @@ const (
 // Modes are the laboratory's.
 func Modes() []bench.Mode {
 	return []bench.Mode{
-		Compared(), Floor(), RowByRow(), PinnedXmin(), BackingOff(), PausedTopic(), Backlog(), History(), Idle(), Keyless(), Catalogue(), Emit(), UI(), Brokers(),
+		{Name: "compared", Summary: "drain, judged by row-by-row and db-only", Measure: measure(compared)},
+		dbOnly(), RowByRow(), PinnedXmin(), backingOff(), pausedTopic(), Backlog(),
+		{Name: "history", Summary: "drain with --head published rows lying behind",
+			Defaults: bench.Sizes{Head: 5_000_000}, Measure: measure(history)},
+		{Name: "idle", Summary: "what a publisher with nothing to do costs", Inside: true, Measure: measure(idle)},
+		{Name: "keyless", Summary: "what ordering keys cost those who use none, few, or one, and beside --head parked rows",
+			Defaults: bench.Sizes{Head: 100_000, Rate: 800}, Measure: measure(keyless)},
+		{Name: "catalogue", Summary: "drain and emit on enum columns, on text, with 500 types, and with a JSON Schema for each",
+			Inside: true, Measure: measure(catalogues)},
+		{Name: "emit", Summary: "outbox_emit and outbox_emit_many against a plain INSERT, on enum, text, and 500 types",
+			Inside: true, Measure: measure(emitting)},
+		{Name: "ui", Summary: "every page over --head rows, a fifth of them dead letters, and a drain beside 20 viewers",
+			Defaults: bench.Sizes{Events: 60_000, Head: 50_000}, Measure: measure(measureUI)},
+		{Name: "brokers", Summary: "drain to each destination, on servers of its own",
+			Inside: true, Measure: measure(brokers)},
 	}
 }
 
@@ -71,8 +91,7 @@ func with(ctx context.Context, s *bench.Session, p bench.Params, steps func(*ben
 	return must(s.With(ctx, p, func(r *bench.Trial) (*bench.Report, error) { return steps(r), nil }))
 }
 
-// Floor is a drain without a broker: what the database alone allows.
-func Floor() bench.Mode {
+func dbOnly() bench.Mode {
 	return bench.Mode{Name: "db-only", Summary: "drain without a broker: the floor", Inside: true, Measure: one,
 		To: func(r *bench.Trial) dispatch.Publisher { return floor{r} }}
 }
@@ -93,15 +112,10 @@ func (floor) Limits(string) wire.Limits { return wire.PubSubLimits() }
 
 func (floor) Ready(context.Context, string) error { return nil }
 
-// Compared judges a drain by the row-by-row loop and by the database alone.
-func Compared() bench.Mode {
-	return bench.Mode{Name: "compared", Summary: "drain, judged by row-by-row and db-only", Measure: measure(compared)}
-}
-
 func compared(ctx context.Context, s *bench.Session) *bench.Report {
 	loop, floor := s.Params, s.Params
 	loop.Mode, loop.Events, loop.Publishers, loop.Processes = RowByRow(), min(2_000, s.Params.Events), 1, false
-	floor.Mode, floor.Processes = Floor(), false
+	floor.Mode, floor.Processes = dbOnly(), false
 	slow := must(s.One(ctx, loop))
 	var bestFloor, best *bench.Report
 	for range bench.Rounds {
@@ -115,15 +129,13 @@ func compared(ctx context.Context, s *bench.Session) *bench.Report {
 	return best
 }
 
-// BackingOff is a drain behind rows that wait for their next attempt.
-func BackingOff() bench.Mode {
+func backingOff() bench.Mode {
 	return behindHead(bench.Mode{Name: "backing-off", Summary: "drain behind --head rows that wait for their next attempt",
 		Defaults: bench.Sizes{Head: 100_000},
 	}, order(), map[string]string{"attempt_count": "3", "next_attempt_at": "now() + interval '1 hour'"})
 }
 
-// PausedTopic is a drain behind rows of a topic the broker lacks.
-func PausedTopic() bench.Mode {
+func pausedTopic() bench.Mode {
 	payment := emit.Event{Type: builtin.TypePaymentSettled, Data: builtin.PaymentSettled{
 		OrderID: uuid.New(), PaymentIntentID: uuid.NewString(), AmountCents: 4200, SettledAt: time.Now(),
 	}}
@@ -157,16 +169,11 @@ func behindHead(m bench.Mode, like emit.Event, columns map[string]string) bench.
 	return m
 }
 
-// History compares the cost per event without and with published rows lying behind.
-func History() bench.Mode {
-	return bench.Mode{Name: "history", Summary: "drain with --head published rows lying behind",
-		Defaults: bench.Sizes{Head: 5_000_000},
-		Measure: measure(func(ctx context.Context, s *bench.Session) *bench.Report {
-			published := map[string]string{"published_at": "now()"}
-			return against(ctx, s, order(), published, func(report, normal *bench.Report) {
-				report.AtMost("cost per event over one without history", normal.EventsPerSecond/report.EventsPerSecond, maxHistoryCost)
-			})
-		})}
+func history(ctx context.Context, s *bench.Session) *bench.Report {
+	published := map[string]string{"published_at": "now()"}
+	return against(ctx, s, order(), published, func(report, normal *bench.Report) {
+		report.AtMost("cost per event over one without history", normal.EventsPerSecond/report.EventsPerSecond, maxHistoryCost)
+	})
 }
 
 // against measures a drain beside other rows and, to judge it, the same one without.
@@ -225,4 +232,69 @@ func backlog(ctx context.Context, s *bench.Session) *bench.Report {
 		report.CheckShape()
 	}
 	return report
+}
+
+const (
+	naiveBatch = 50
+	// naiveDelay is how long the client library waits for a second message. Its
+	// own default is ten times longer and would make the loop slower still.
+	naiveDelay = time.Millisecond
+)
+
+const (
+	naiveSelectSQL = `
+SELECT id::text, event_type::text, aggregate_type::text, aggregate_id::text, payload_json::text, created_at
+  FROM outbox_events
+ WHERE published_at IS NULL
+ ORDER BY created_at
+ LIMIT $1
+   FOR UPDATE SKIP LOCKED`
+
+	naiveMarkSQL = `UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid`
+)
+
+// RowByRow is the loop most people write first: publish a row, wait, mark it, next.
+func RowByRow() bench.Mode {
+	return bench.Mode{Name: "row-by-row", Summary: "publish, wait, mark, one row at a time", Inside: true,
+		Defaults: bench.Sizes{Events: 2_000}, Measure: one, Loop: rowByRow}
+}
+
+// rowByRow is the loop the dispatcher is compared with: one transaction per batch,
+// and inside it publish a row, wait for the broker, mark it, take the next.
+func rowByRow(ctx context.Context, r *bench.Trial) (time.Duration, error) {
+	topic := r.Client.PubSub().Publisher(bench.DomainTopic)
+	topic.PublishSettings.DelayThreshold = naiveDelay
+	defer topic.Stop()
+	began := time.Now()
+	for {
+		n := 0
+		err := pgx.BeginFunc(ctx, r.DB.Pool, func(tx pgx.Tx) error {
+			return rig.Carry(func() { n = naiveTurn(ctx, tx, topic) })
+		})
+		if err != nil {
+			return 0, fmt.Errorf("publish row by row: %w", err)
+		}
+		if n == 0 {
+			return time.Since(began), nil
+		}
+	}
+}
+
+type naiveRow struct {
+	wire.Row
+	payload []byte
+}
+
+func naiveTurn(ctx context.Context, tx pgx.Tx, topic *pubsub.Publisher) int {
+	found := rig.Must(tx.Query(ctx, naiveSelectSQL, naiveBatch))
+	rows := rig.Must(pgx.CollectRows(found, func(row pgx.CollectableRow) (n naiveRow, err error) {
+		n.Namespace = bench.Measured
+		err = row.Scan(&n.ID, &n.EventType, &n.AggregateType, &n.AggregateID, &n.payload, &n.CreatedAt)
+		return n, err
+	}))
+	for _, row := range rows {
+		rig.Must(topic.Publish(ctx, &pubsub.Message{Data: row.payload, Attributes: wire.Attributes(row.Row)}).Get(ctx))
+		rig.Must(tx.Exec(ctx, naiveMarkSQL, row.ID))
+	}
+	return len(rows)
 }

@@ -25,12 +25,6 @@ const (
 	emitBulk    = 500 // events in a call of many
 )
 
-// Emit compares the SQL functions with a plain INSERT of the same rows.
-func Emit() bench.Mode {
-	return bench.Mode{Name: "emit", Summary: "outbox_emit and outbox_emit_many against a plain INSERT, on enum, text, and 500 types",
-		Inside: true, Measure: measure(emitting)}
-}
-
 // Emission is what each way of writing an event took.
 type Emission struct {
 	Ways []EmitWay `json:"ways"`

@@ -23,14 +23,8 @@ DROP TRIGGER outbox_events_refuse_rekey ON outbox_events;
 DROP TRIGGER outbox_events_refuse_gap ON outbox_events;
 DROP INDEX outbox_events_turn_idx, outbox_events_ordered_claim_idx, outbox_events_blocking_idx`
 
-// Keyless measures what ordering keys cost: a drain without them, on a schema that knows none, with
-// a thousand keys, with one, behind parked rows, and beside a transaction that keeps every dead
-// row.
-func Keyless() bench.Mode {
-	return bench.Mode{Name: "keyless", Summary: "what ordering keys cost those who use none, few, or one, and beside --head parked rows",
-		Defaults: bench.Sizes{Head: 100_000, Rate: 800}, Measure: measure(keyless)}
-}
-
+// keyless measures a drain without keys, on a schema that knows none, with a thousand keys, with one,
+// behind parked rows, and beside a transaction that keeps every dead row.
 func keyless(ctx context.Context, s *bench.Session) *bench.Report {
 	plain := s.Params
 	plain.Mode, plain.Keys, plain.Head = bench.Drain(), 0, 0

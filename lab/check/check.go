@@ -95,12 +95,10 @@ func (c *checker) checked(invariant string) { c.report.Checked[invariant]++ }
 
 // finish groups the violations by invariant, each in the order they were found in.
 func (c *checker) finish() {
-	place := map[string]int{}
-	for i, name := range invariants() {
-		place[name] = i
-	}
-	slices.SortStableFunc(c.report.Violations,
-		func(a, b Violation) int { return place[a.Invariant] - place[b.Invariant] })
+	names := invariants()
+	slices.SortStableFunc(c.report.Violations, func(a, b Violation) int {
+		return slices.Index(names, a.Invariant) - slices.Index(names, b.Invariant)
+	})
 	c.report.Valid = len(c.report.Invalid) == 0
 }
 

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -110,8 +111,5 @@ func statusOf(code codes.Code) int {
 		codes.DeadlineExceeded: http.StatusGatewayTimeout, codes.Aborted: http.StatusConflict, codes.ResourceExhausted: http.StatusTooManyRequests,
 		codes.NotFound: http.StatusNotFound, codes.PermissionDenied: http.StatusForbidden,
 	}
-	if s, ok := known[code]; ok {
-		return s
-	}
-	return http.StatusInternalServerError
+	return cmp.Or(known[code], http.StatusInternalServerError)
 }

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -195,8 +196,5 @@ func natsCode(code codes.Code) int {
 	known := map[codes.Code]int{
 		codes.InvalidArgument: 10054, codes.NotFound: 10059, codes.PermissionDenied: 10059, codes.ResourceExhausted: 10077,
 	}
-	if n, ok := known[code]; ok {
-		return n
-	}
-	return 10023
+	return cmp.Or(known[code], 10023)
 }

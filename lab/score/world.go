@@ -91,12 +91,6 @@ func (w *world) publishers(ctx context.Context, n int, args ...string) (all []*r
 	for i := range n {
 		all = append(all, w.publish(fmt.Sprintf("publisher-%d", i+1), args...))
 	}
-	ready(ctx, all...)
-	return all
-}
-
-// ready waits until all of them are publishing.
-func ready(ctx context.Context, all ...*rig.Process) {
 	for _, p := range all {
 		rig.Await(ctx, 30*time.Second, p.Name+" to publish", func() bool {
 			if !p.Alive() {
@@ -105,6 +99,7 @@ func ready(ctx context.Context, all ...*rig.Process) {
 			return p.Said(`"message":"publishing"`) > 0
 		})
 	}
+	return all
 }
 
 // owner is the id under which a publisher leases rows, once it has said so.

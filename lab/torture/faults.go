@@ -74,7 +74,7 @@ func (in *injector) inject(ctx context.Context, f planned) {
 func (in *injector) thing(f planned) *sync.Mutex {
 	name, _, _ := strings.Cut(f.kind, ".")
 	name = cmp.Or(f.target, name)
-	if f.kind == termPublisher {
+	if f.kind == "publisher.term" {
 		name = "broker" // it needs a slow one
 	}
 	in.mu.Lock()
@@ -89,13 +89,13 @@ func (in *injector) thing(f planned) *sync.Mutex {
 func (in *injector) perform(ctx context.Context, f planned) error {
 	p, after := in.processes[f.target], context.WithoutCancel(ctx)
 	switch f.kind {
-	case killPublisher, killConsumer:
+	case "publisher.kill", "consumer.kill":
 		_, err := p.kill(ctx)
 		return err
-	case termConsumer:
+	case "consumer.term":
 		p.signal(syscall.SIGTERM)
 		return nil
-	case termPublisher:
+	case "publisher.term":
 		// Slower than the publisher's patience: what it leaves behind may still be stored.
 		in.Broker.Slow(shutdownTimeout + 500*time.Millisecond)
 		defer in.Broker.Set(rig.Trouble{})
@@ -103,54 +103,54 @@ func (in *injector) perform(ctx context.Context, f planned) error {
 		p.signal(syscall.SIGTERM)
 		rig.Pause(ctx, f.lasts)
 		return nil
-	case stopPublisher:
+	case "publisher.stop":
 		return in.freeze(ctx, p, f.lasts)
-	case crashPublisher, crashConsumer:
+	case "publisher.crash", "consumer.crash":
 		return in.crash(ctx, p, f.detail)
-	case crashOperator:
+	case "operator.crash":
 		return in.operator.crash(ctx, f.detail)
-	case restartPostgres:
+	case "postgres.restart":
 		return in.Postgres.Restart(after)
-	case terminatePostgres:
+	case "postgres.terminate":
 		return execute(ctx, in.truth, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE `+others+` AND pid <> pg_backend_pid() AND random() < 0.5`)
-	case readonlyPostgres:
+	case "postgres.readonly":
 		const reload = `SELECT pg_reload_conf()`
 		err := execute(ctx, in.truth, `ALTER SYSTEM SET default_transaction_read_only = on`, reload)
 		rig.Pause(ctx, f.lasts)
 		return errors.Join(err, execute(after, in.truth, `ALTER SYSTEM RESET default_transaction_read_only`, reload))
-	case xminPostgres:
+	case "postgres.xmin":
 		return in.hold(ctx, f.lasts, `BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM torture_aggregates`)
-	case lockPostgres:
+	case "postgres.lock":
 		return in.hold(ctx, f.lasts, `BEGIN`, `LOCK TABLE outbox_events IN ACCESS EXCLUSIVE MODE`)
-	case resetNetwork:
+	case "network.reset":
 		return in.disturb(ctx, f, "reset_peer", map[string]int{"timeout": 0})
-	case blackholeNetwork:
+	case "network.blackhole":
 		return in.disturb(ctx, f, "timeout", map[string]int{"timeout": 0}) // one way only; nothing is closed
-	case latencyNetwork:
+	case "network.latency":
 		return in.disturb(ctx, f, "latency", map[string]int{"latency": 150 + in.drawn(400), "jitter": 100})
-	case cutNetwork:
+	case "network.cut":
 		// The connection ends within a message: after a random number of bytes.
 		return in.disturb(ctx, f, "limit_data", map[string]int{"bytes": 1 + in.drawn(5000)})
-	case killRedis:
+	case "redis.kill":
 		err := in.Redis.Kill()
 		rig.Pause(ctx, f.lasts)
 		return errors.Join(err, in.Redis.Restart(after))
-	case flushRedis:
+	case "redis.flush":
 		return in.redis.FlushAll(ctx).Err()
-	case oomRedis:
+	case "redis.oom":
 		err := in.redis.ConfigSet(ctx, "maxmemory", "1").Err()
 		rig.Pause(ctx, f.lasts)
 		return errors.Join(err, in.redis.ConfigSet(after, "maxmemory", "0").Err())
-	case awayBroker:
+	case "broker.away":
 		in.Broker.Disconnect()
 		rig.Pause(ctx, f.lasts)
 		return in.Broker.Reconnect()
-	case lostBroker:
+	case "broker.lost_reply":
 		return in.trouble(ctx, f, rig.Trouble{Lost: true, Share: 0.5})
-	case slowBroker:
+	case "broker.slow":
 		return in.trouble(ctx, f, rig.Trouble{Delay: 1500 * time.Millisecond, Share: 0.7})
-	case errorBroker:
+	case "broker.error":
 		return in.trouble(ctx, f, rig.Trouble{Code: codeNamed(f.detail), Share: 1})
 	}
 	return fmt.Errorf("no such fault: %s", f.kind)

@@ -10,38 +10,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
-// The kinds of fault.
-const (
-	killPublisher  = "publisher.kill"
-	stopPublisher  = "publisher.stop" // after the broker's acknowledgement, for longer than the lease
-	termPublisher  = "publisher.term" // against a broker slower than its patience
-	crashPublisher = "publisher.crash"
-	killConsumer   = "consumer.kill"
-	termConsumer   = "consumer.term"
-	crashConsumer  = "consumer.crash"
-	crashOperator  = "operator.crash"
-
-	restartPostgres   = "postgres.restart"
-	terminatePostgres = "postgres.terminate"
-	readonlyPostgres  = "postgres.readonly"
-	xminPostgres      = "postgres.xmin"
-	lockPostgres      = "postgres.lock"
-
-	resetNetwork     = "network.reset"
-	blackholeNetwork = "network.blackhole"
-	latencyNetwork   = "network.latency"
-	cutNetwork       = "network.cut"
-
-	killRedis  = "redis.kill"
-	flushRedis = "redis.flush"
-	oomRedis   = "redis.oom"
-
-	errorBroker = "broker.error"
-	lostBroker  = "broker.lost_reply"
-	slowBroker  = "broker.slow"
-	awayBroker  = "broker.away"
-)
-
 // planned is a fault that is to happen.
 type planned struct {
 	at     time.Duration
@@ -100,42 +68,43 @@ func everyKind(random *rand.Rand) []planned {
 	}
 	stream := func() string { return []string{"upstream", "downstream"}[random.IntN(2)] }
 	faults := []planned{
-		{kind: killPublisher, target: publisher()},
-		{kind: killPublisher, target: publisher()},
-		{kind: stopPublisher, target: publisher(), lasts: lease + 3*time.Second},
-		{kind: termPublisher, target: publisher(), lasts: shutdownTimeout + 2*time.Second},
-		{kind: killConsumer, target: consumer()},
-		{kind: termConsumer, target: consumer()},
-		{kind: restartPostgres},
-		{kind: terminatePostgres},
-		{kind: readonlyPostgres, lasts: seconds(2, 4)},
-		{kind: xminPostgres, lasts: seconds(5, 15)},
-		{kind: lockPostgres, lasts: seconds(1, 3)},
-		{kind: resetNetwork, target: network(), detail: "downstream", lasts: seconds(1, 2)},
-		{kind: blackholeNetwork, target: network(), detail: stream(), lasts: seconds(3, 6)},
-		{kind: latencyNetwork, target: network(), detail: stream(), lasts: seconds(3, 8)},
-		{kind: cutNetwork, target: network(), detail: stream(), lasts: seconds(1, 3)},
-		{kind: killRedis, lasts: seconds(1, 4)},
-		{kind: flushRedis},
-		{kind: oomRedis, lasts: seconds(2, 5)},
-		{kind: lostBroker, lasts: seconds(1, 3)},
-		{kind: slowBroker, lasts: seconds(2, 4)},
-		{kind: awayBroker, lasts: seconds(12, 16)},
+		{kind: "publisher.kill", target: publisher()},
+		{kind: "publisher.kill", target: publisher()},
+		// After the broker's acknowledgement, for longer than the lease.
+		{kind: "publisher.stop", target: publisher(), lasts: lease + 3*time.Second},
+		{kind: "publisher.term", target: publisher(), lasts: shutdownTimeout + 2*time.Second},
+		{kind: "consumer.kill", target: consumer()},
+		{kind: "consumer.term", target: consumer()},
+		{kind: "postgres.restart"},
+		{kind: "postgres.terminate"},
+		{kind: "postgres.readonly", lasts: seconds(2, 4)},
+		{kind: "postgres.xmin", lasts: seconds(5, 15)},
+		{kind: "postgres.lock", lasts: seconds(1, 3)},
+		{kind: "network.reset", target: network(), detail: "downstream", lasts: seconds(1, 2)},
+		{kind: "network.blackhole", target: network(), detail: stream(), lasts: seconds(3, 6)},
+		{kind: "network.latency", target: network(), detail: stream(), lasts: seconds(3, 8)},
+		{kind: "network.cut", target: network(), detail: stream(), lasts: seconds(1, 3)},
+		{kind: "redis.kill", lasts: seconds(1, 4)},
+		{kind: "redis.flush"},
+		{kind: "redis.oom", lasts: seconds(2, 5)},
+		{kind: "broker.lost_reply", lasts: seconds(1, 3)},
+		{kind: "broker.slow", lasts: seconds(2, 4)},
+		{kind: "broker.away", lasts: seconds(12, 16)},
 	}
 	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Aborted,
 		codes.Internal, codes.ResourceExhausted, codes.NotFound, codes.PermissionDenied} {
 		if random.IntN(2) == 0 || code == codes.Unavailable {
-			faults = append(faults, planned{kind: errorBroker, detail: code.String(), lasts: seconds(1, 5)})
+			faults = append(faults, planned{kind: "broker.error", detail: code.String(), lasts: seconds(1, 5)})
 		}
 	}
 	for _, point := range failpoint.Publisher() {
-		faults = append(faults, planned{kind: crashPublisher, target: publisher(), detail: point})
+		faults = append(faults, planned{kind: "publisher.crash", target: publisher(), detail: point})
 	}
 	for _, point := range failpoint.Consumer() {
-		faults = append(faults, planned{kind: crashConsumer, target: consumer(), detail: point})
+		faults = append(faults, planned{kind: "consumer.crash", target: consumer(), detail: point})
 	}
 	for _, point := range failpoint.Operator() {
-		faults = append(faults, planned{kind: crashOperator, detail: point})
+		faults = append(faults, planned{kind: "operator.crash", detail: point})
 	}
 	return faults
 }

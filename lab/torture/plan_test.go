@@ -26,10 +26,10 @@ func TestEveryPlanHasEverything(t *testing.T) {
 	for seed := range uint64(50) {
 		faults := plan(Config{Seed: seed, Duration: 20 * time.Second})
 		for _, kind := range []string{
-			killPublisher, stopPublisher, termPublisher, crashPublisher, killConsumer, termConsumer, crashConsumer, crashOperator,
-			restartPostgres, terminatePostgres, readonlyPostgres, xminPostgres, lockPostgres,
-			resetNetwork, blackholeNetwork, latencyNetwork, cutNetwork, killRedis, flushRedis, oomRedis,
-			errorBroker, lostBroker, slowBroker, awayBroker,
+			"publisher.kill", "publisher.stop", "publisher.term", "publisher.crash", "consumer.kill", "consumer.term", "consumer.crash", "operator.crash",
+			"postgres.restart", "postgres.terminate", "postgres.readonly", "postgres.xmin", "postgres.lock",
+			"network.reset", "network.blackhole", "network.latency", "network.cut", "redis.kill", "redis.flush", "redis.oom",
+			"broker.error", "broker.lost_reply", "broker.slow", "broker.away",
 		} {
 			require.True(t, slices.ContainsFunc(faults, func(f planned) bool { return f.kind == kind }), "seed %d: %s", seed, kind)
 		}
@@ -41,8 +41,8 @@ func TestEveryPlanHasEverything(t *testing.T) {
 
 func TestAPlanCanBeNarrowed(t *testing.T) {
 	t.Parallel()
-	for _, f := range plan(Config{Seed: 1, Duration: time.Minute, Only: []string{killPublisher, crashPublisher + ":" + failpoint.Settling}}) {
-		require.True(t, f.kind == killPublisher || f.detail == failpoint.Settling, "%+v", f)
+	for _, f := range plan(Config{Seed: 1, Duration: time.Minute, Only: []string{"publisher.kill", "publisher.crash:" + failpoint.Settling}}) {
+		require.True(t, f.kind == "publisher.kill" || f.detail == failpoint.Settling, "%+v", f)
 	}
 	require.Empty(t, plan(Config{Seed: 1, Duration: time.Minute, Only: []string{"none"}}))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
@@ -95,14 +96,8 @@ func (s *site) writers(ctx context.Context, statements ...string) (end func()) {
 	errs := make([]error, len(statements))
 	for i, statement := range statements {
 		running.Go(func() {
-			ticker := time.NewTicker(time.Second / time.Duration(s.lab.rate))
-			defer ticker.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-ticker.C:
-				}
+			limiter := rate.NewLimiter(rate.Limit(s.lab.rate), 1)
+			for limiter.Wait(ctx) == nil {
 				var id string
 				if errs[i] = s.app.QueryRow(context.WithoutCancel(ctx), statement).Scan(&id); errs[i] != nil {
 					return

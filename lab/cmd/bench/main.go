@@ -28,7 +28,7 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	p := engine.Params{Progress: func(format string, args ...any) {
 		fmt.Fprintf(talk, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 	}}
-	name := flags.String("mode", bench.Compared().Name, "what to measure")
+	name := flags.String("mode", bench.Modes()[0].Name, "what to measure")
 	flags.IntVar(&p.Events, "events", 0, "events to publish")
 	flags.IntVar(&p.PayloadBytes, "payload", 0, "about how many bytes each event's payload has")
 	flags.IntVar(&p.Publishers, "publishers", 0, "publishers that share the work")
