@@ -13,8 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// MinServerVersion is the oldest Redis the guard works on: the first whose SET
-// takes NX and PX.
+// MinServerVersion is the oldest Redis the guard works on: the first whose SET takes NX and PX.
 const MinServerVersion = "2.6.12"
 
 // ServerReport is what CheckServer learnt about the server.

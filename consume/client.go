@@ -22,9 +22,8 @@ const (
 // NewClient opens a client for url (redis://, rediss:// or unix://) that fails
 // fast when the server is away. It dials nothing yet.
 //
-// The library logs connection trouble to stderr through a process-wide logger;
-// NewClient replaces it with silence, because every such error also comes back
-// from the call that met it.
+// The library logs connection trouble to stderr through a process-wide logger; NewClient replaces
+// it with silence, because every such error also comes back from the call that met it.
 func NewClient(rawURL string) (*redis.Client, error) {
 	opt, err := redis.ParseURL(rawURL)
 	if err != nil {

@@ -212,9 +212,8 @@ const (
 	// each time counts towards the dead-letter policy.
 	returnedPause = 500 * time.Millisecond
 
-	// uncountedPause is for malformed messages of a subscription without a
-	// dead-letter policy: they stay until it gets one or they expire, so they
-	// are looked at rarely.
+	// uncountedPause is for malformed messages of a subscription without a dead-letter policy: they
+	// stay until it gets one or they expire, so they are looked at rarely.
 	uncountedPause = 30 * time.Second
 )
 
@@ -244,11 +243,10 @@ func (r *Router) pauseAfter(d Delivery, outcome Outcome, err error) time.Duratio
 	}
 }
 
-// pauseWhileHeld is for a message whose event another delivery holds. That one
-// is usually about to finish. But when its worker was killed, the event stays
-// taken for the rest of the lease, and every delivery in the meantime counts
-// towards the dead-letter policy: so only the first comes back soon, and the
-// next outlasts the lease.
+// pauseWhileHeld is for a message whose event another delivery holds. That one is usually about to
+// finish. But when its worker was killed, the event stays taken for the rest of the lease, and
+// every delivery in the meantime counts towards the dead-letter policy: so only the first comes
+// back soon, and the next outlasts the lease.
 func pauseWhileHeld(attempt int, lease time.Duration) time.Duration {
 	if attempt <= 1 {
 		return inProgressPause

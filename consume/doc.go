@@ -13,10 +13,9 @@
 //	                         does not run
 //	no usable event id       nacked, for the dead-letter policy to take
 //
-// The key has two phases: a short lease with a random token while the handler
-// runs, then the long mark that the effect happened. A process that dies in
-// between leaves a lease that expires, so its event is delivered again and
-// processed, not lost.
+// The key has two phases: a short lease with a random token while the handler runs, then the long
+// mark that the effect happened. A process that dies in between leaves a lease that expires, so its
+// event is delivered again and processed, not lost.
 //
 // What the package guarantees:
 //
@@ -29,17 +28,14 @@
 //     share; a handler that runs longer than a third of its lease adds one per
 //     extension.
 //
-// What it cannot guarantee is exactly one effect: duplicates are possible and
-// consumers must be idempotent. Redis may be flushed or fail over to a replica
-// that lags, and a process may die after its effect and before its mark. Where
-// a second effect would do harm, also insert a row (consumer, event_id) in the
-// effect's own transaction.
+// What it cannot guarantee is exactly one effect: duplicates are possible and consumers must be
+// idempotent. Redis may be flushed or fail over to a replica that lags, and a process may die after
+// its effect and before its mark. Where a second effect would do harm, also insert a row (consumer,
+// event_id) in the effect's own transaction.
 //
-// A Router has a handler per event type. Its Run is a whole consumer: it receives
-// from a Source, paces what fails, and receives nothing while Redis or a handler's
-// database is away.
+// A Router has a handler per event type. Its Run is a whole consumer: it receives from a Source,
+// paces what fails, and receives nothing while Redis or a handler's database is away.
 //
-// The package works with any broker whose messages can be acked and nacked. It
-// needs Redis 2.6.12 or later (Lua scripts and SET with NX and PX), or anything
-// compatible.
+// The package works with any broker whose messages can be acked and nacked. It needs Redis 2.6.12
+// or later (Lua scripts and SET with NX and PX), or anything compatible.
 package consume

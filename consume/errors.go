@@ -25,8 +25,7 @@ var (
 	// ErrEventID refuses an event id that is missing, nil or not a UUID.
 	ErrEventID = errors.New("unusable event id")
 
-	// ErrMalformed is in the error of an event that no redelivery can help; see
-	// Malformed.
+	// ErrMalformed is in the error of an event that no redelivery can help; see Malformed.
 	ErrMalformed = errors.New("malformed event")
 
 	// ErrTTL refuses a time to live that would make marks vanish at once.

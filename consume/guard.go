@@ -97,8 +97,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(errs...)
 }
 
-// Guard runs handlers once per event for one consumer. It is safe for
-// concurrent use.
+// Guard runs handlers once per event for one consumer. It is safe for concurrent use.
 type Guard struct {
 	server
 	consumer string
@@ -121,14 +120,18 @@ func New(rdb redis.UniversalClient, consumer string, opts Options) (*Guard, erro
 	if err != nil {
 		return nil, err
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	owner := strings.ToValidUTF8(host, "") + "/" + strconv.Itoa(os.Getpid())
+	owner := hostname() + "/" + strconv.Itoa(os.Getpid())
 	g := &Guard{server: newServer(rdb, opts.Timeout), consumer: consumer, opts: opts, owner: owner}
 	g.calls = gather[*call]{size: callsTogether, lanes: callLanes, do: g.runAll}
 	return g, nil
+}
+
+func hostname() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.ToValidUTF8(host, "")
 }
 
 // Consumer returns the consumer's name.
@@ -137,9 +140,8 @@ func (g *Guard) Consumer() string { return g.consumer }
 // Lease returns how long an event stays taken after its worker died.
 func (g *Guard) Lease() time.Duration { return g.opts.Lease }
 
-// Check asks the server whether the guard can work on it, and announces the
-// consumer. Call it at start. The warnings are worth a log line: settings under
-// which Redis may forget.
+// Check asks the server whether the guard can work on it, and announces the consumer. Call it at
+// start. The warnings are worth a log line: settings under which Redis may forget.
 func (g *Guard) Check(ctx context.Context) (warnings []string, err error) {
 	report, err := g.check(ctx)
 	if err != nil {
@@ -160,12 +162,11 @@ func (g *Guard) Announce(ctx context.Context) error {
 	return nil
 }
 
-// Handle is Process followed by the message's Ack or Nack. Two answers are worth
-// waiting for, and a message nacked instead would be delivered again at once,
-// until its dead-letter policy takes it: another delivery of the event may be at
-// work, which is known after a lease at the latest, and Redis may be away, for
-// which the message is held up to Options.Hold. Meanwhile Handle asks again with
-// growing pauses. Cancelling ctx ends the wait with a nack.
+// Handle is Process followed by the message's Ack or Nack. Two answers are worth waiting for, and a
+// message nacked instead would be delivered again at once, until its dead-letter policy takes it:
+// another delivery of the event may be at work, which is known after a lease at the latest, and
+// Redis may be away, for which the message is held up to Options.Hold. Meanwhile Handle asks again
+// with growing pauses. Cancelling ctx ends the wait with a nack.
 func (g *Guard) Handle(ctx context.Context, msg Message, eventID string, handler func(context.Context) error) (Outcome, error) {
 	outcome, err := g.patiently(ctx, func() (Outcome, error) { return g.Process(ctx, eventID, handler) })
 	if outcome.Ack() {
@@ -212,10 +213,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// CheckAndMarkProcessed marks the event as processed and reports whether it was
-// marked before. It marks before the effect: a caller whose effect then fails
-// must Delete the mark, and a crash in between loses the event until the mark
-// expires. Prefer Process.
+// CheckAndMarkProcessed marks the event as processed and reports whether it was marked before. It
+// marks before the effect: a caller whose effect then fails must Delete the mark, and a crash in
+// between loses the event until the mark expires. Prefer Process.
 //
 // While another delivery holds the event's lease the answer is ErrInProgress.
 func (g *Guard) CheckAndMarkProcessed(ctx context.Context, eventID uuid.UUID, ttl time.Duration) (alreadyProcessed bool, err error) {
@@ -254,8 +254,7 @@ func (g *Guard) Delete(ctx context.Context, eventID uuid.UUID) error {
 	return nil
 }
 
-// key returns the event's key. The nil id is refused: every event without an id
-// would share it.
+// key returns the event's key. The nil id is refused: every event without an id would share it.
 func (g *Guard) key(eventID uuid.UUID) (string, error) {
 	if eventID == uuid.Nil {
 		return "", fmt.Errorf("%w: the nil uuid", ErrEventID)

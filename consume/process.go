@@ -33,8 +33,7 @@ const (
 	// Unavailable: Redis gave no answer, so the handler did not run, or the
 	// handler's database gave none. Nack, and back off.
 	Unavailable Outcome = "unavailable"
-	// Invalid: the event id cannot form a key, or the message is malformed. No
-	// retry helps.
+	// Invalid: the event id cannot form a key, or the message is malformed. No retry helps.
 	Invalid Outcome = "malformed"
 	// Ignored: a Router has no handler for the event's type. Acknowledge.
 	Ignored Outcome = "ignored"
@@ -65,10 +64,9 @@ func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v",
 // should not cost the mark, an outage should not hold the message for long.
 const doneTries = 3
 
-// Process runs handler unless the event was handled before, and returns what
-// became of it. Acknowledge the message when Outcome.Ack is true, otherwise
-// have it delivered again. The error explains every outcome that is not
-// Processed or Duplicate.
+// Process runs handler unless the event was handled before, and returns what became of it.
+// Acknowledge the message when Outcome.Ack is true, otherwise have it delivered again. The error
+// explains every outcome that is not Processed or Duplicate.
 //
 // The handler's context is cancelled with the cause ErrLeaseLost when the
 // event's lease cannot be extended, a sixth of the lease (5s) before it ends. A

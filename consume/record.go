@@ -158,12 +158,8 @@ func (r *recorder) run(ctx context.Context) {
 }
 
 func (r *recorder) beatArgs(rate, lag *float64, after uuid.UUID) []any {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
 	return []any{
-		r.id.String(), r.guard.Consumer(), r.subscription, strings.ToValidUTF8(host, ""), os.Getpid(), rate, lag, after.String(), recheck,
+		r.id.String(), r.guard.Consumer(), r.subscription, hostname(), os.Getpid(), rate, lag, after.String(), recheck,
 	}
 }
 

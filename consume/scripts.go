@@ -2,10 +2,9 @@ package consume
 
 import "github.com/redis/go-redis/v9"
 
-// The scripts use GET, SET NX PX, PEXPIRE and DEL only, all of them present in
-// Redis 2.6.12. Each touches one key, so they work on a cluster, and each is
-// safe to run twice with the same arguments, so a client may retry a call
-// whose reply was lost.
+// The scripts use GET, SET NX PX, PEXPIRE and DEL only, all of them present in Redis 2.6.12. Each
+// touches one key, so they work on a cluster, and each is safe to run twice with the same
+// arguments, so a client may retry a call whose reply was lost.
 type scripts struct {
 	begin, extend, done, abort, mark *redis.Script
 }

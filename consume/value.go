@@ -29,10 +29,9 @@ func encodeValue(prefix, token, owner string) string {
 	return prefix + token + ":" + strconv.FormatInt(time.Now().UnixMilli(), 10) + ":" + owner
 }
 
-// ParseValue decodes a key's value: the state, when it was entered by the
-// worker's clock, and the worker. Every value that is not a lease counts as
-// processed: a key written with plain SETNX by an older consumer keeps its
-// meaning. Time and owner are zero in such a value.
+// ParseValue decodes a key's value: the state, when it was entered by the worker's clock, and the
+// worker. Every value that is not a lease counts as processed: a key written with plain SETNX by an
+// older consumer keeps its meaning. Time and owner are zero in such a value.
 func ParseValue(v string) (state State, since time.Time, owner string) {
 	state = StateProcessed
 	rest, ours := strings.CutPrefix(v, leasePrefix)

@@ -1,7 +1,6 @@
-// Package notifications is an example of a consumer's effect: for each
-// license_status_changed it writes one row into the table notifications. A
-// pending license is a notice to the administrators, a verified or rejected one
-// a notice to its store.
+// Package notifications is an example of a consumer's effect: for each license_status_changed it
+// writes one row into the table notifications. A pending license is a notice to the administrators,
+// a verified or rejected one a notice to its store.
 //
 // The program in the folder worker receives the events. To make a consumer of
 // your own, copy both and change what is between the inbox row and the commit.
@@ -63,9 +62,8 @@ func Write(ctx context.Context, tx pgx.Tx, events []consume.Event) error {
 // notification is one row of the table.
 type notification struct{ audience, storeID, licenseID, status, reason, message string }
 
-// read decides what to write. Nil means nothing: an empty object is a valid
-// payload that reports no change. Fields it does not know are ignored, so that
-// producers may add some.
+// read decides what to write. Nil means nothing: an empty object is a valid payload that reports no
+// change. Fields it does not know are ignored, so that producers may add some.
 func read(body []byte) (*notification, error) {
 	var envelope wire.Envelope
 	if err := json.Unmarshal(body, &envelope); err != nil {

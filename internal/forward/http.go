@@ -113,7 +113,7 @@ func Post(ctx context.Context, client *http.Client, url string, headers map[stri
 		case HeaderSignature, HeaderUserAgent: // ours, and with blanks
 			req.Header.Set(name, value)
 		default:
-			req.Header.Set(name, HeaderValue(value))
+			req.Header.Set(name, headerValue(value))
 		}
 	}
 	resp, err := client.Do(req)
@@ -202,16 +202,9 @@ func attributeHeader(name string) string {
 	}
 	plain := strings.ToLower(name)
 	ours := wire.IsStandardAttribute(strings.ReplaceAll(plain, "-", "_")) || plain == "ordering-key" || plain == "attempt"
-	var text strings.Builder
-	text.WriteString("outbox-")
-	for i, b := range []byte(name) {
-		if b == '%' || b == '_' || i == 0 && ours || !headerName(string(rune(b))) {
-			fmt.Fprintf(&text, "%%%02X", b)
-			continue
-		}
-		text.WriteByte(b)
-	}
-	return text.String()
+	return "outbox-" + encoded(name, func(i int, b byte) bool {
+		return b == '%' || b == '_' || i == 0 && ours || !headerName(string(rune(b)))
+	})
 }
 
 // headerName reports whether net/http takes the name: a token of RFC 9110.
@@ -221,15 +214,20 @@ func headerName(name string) bool {
 	})
 }
 
-// HeaderValue encodes a value as the HTTP binding of CloudEvents says.
-func HeaderValue(value string) string {
-	var text strings.Builder
-	for _, b := range []byte(value) {
-		if b <= ' ' || b > '~' || b == '"' || b == '%' {
-			fmt.Fprintf(&text, "%%%02X", b)
-			continue
+// headerValue encodes a value as the HTTP binding of CloudEvents says.
+func headerValue(value string) string {
+	return encoded(value, func(_ int, b byte) bool { return b <= ' ' || b > '~' || b == '"' || b == '%' })
+}
+
+// encoded is a text with some of its bytes, each with its place, percent-encoded.
+func encoded(text string, special func(i int, b byte) bool) string {
+	var out strings.Builder
+	for i, b := range []byte(text) {
+		if special(i, b) {
+			fmt.Fprintf(&out, "%%%02X", b)
+		} else {
+			out.WriteByte(b)
 		}
-		text.WriteByte(b)
 	}
-	return text.String()
+	return out.String()
 }

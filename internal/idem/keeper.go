@@ -17,8 +17,7 @@ import (
 // events neither fills a buffer nor holds the server.
 const lookupChunk = 500
 
-// Keeper reads and deletes the keys of all consumers. It is safe for concurrent
-// use.
+// Keeper reads and deletes the keys of all consumers. It is safe for concurrent use.
 type Keeper struct {
 	rdb    redis.UniversalClient
 	ttl    time.Duration
@@ -41,8 +40,7 @@ type Entry struct {
 	Since time.Time
 	// Owner names the worker that wrote the key.
 	Owner string
-	// ExpiresIn is the rest of the lease or of the done mark; negative when the
-	// key never expires.
+	// ExpiresIn is the rest of the lease or of the done mark; negative when the key never expires.
 	ExpiresIn time.Duration
 
 	raw string
@@ -136,8 +134,7 @@ func (k *Keeper) Forget(ctx context.Context, e Entry) (bool, error) {
 	return n == 1, nil
 }
 
-// Consumers lists the names that announced themselves within the time to live,
-// sorted.
+// Consumers lists the names that announced themselves within the time to live, sorted.
 func (k *Keeper) Consumers(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, consume.DefaultTimeout)
 	defer cancel()

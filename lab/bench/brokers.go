@@ -51,7 +51,6 @@ func brokers(ctx context.Context, s *bench.Session) *bench.Report {
 	return report
 }
 
-// servers are those that drains have started.
 type servers struct {
 	node  *rabbittest.Node
 	stops []func()

@@ -12,7 +12,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
-// The criteria of mode catalogue.
 const (
 	minVariantRate = 0.95 // of publishing and of emitting, over the variant before
 	maxVariantWAL  = 1.05
@@ -55,7 +54,6 @@ func typesWith(schema catalogue.Schema) func(context.Context, *bench.Database) (
 	}
 }
 
-// retype makes an event one of many types.
 func retype(e *emit.Event) { e.Type = typeName(rand.IntN(manyTypes)) }
 
 func typeName(n int) string { return fmt.Sprintf("order.created.%03d", n) }

@@ -55,7 +55,6 @@ func Modes() []bench.Mode {
 	}
 }
 
-// one measures a single drain.
 func one(ctx context.Context, s *bench.Session) (*bench.Report, error) { return s.One(ctx, s.Params) }
 
 // measure is a mode's Measure in steps: see rig.Carry. A step that must measures ends it, with what
@@ -73,7 +72,6 @@ func measure(
 	}
 }
 
-// wrongError ends a measurement that went wrong.
 type wrongError struct {
 	error
 	report *bench.Report
@@ -86,7 +84,6 @@ func must(report *bench.Report, err error) *bench.Report {
 	return report
 }
 
-// with runs steps in a trial.
 func with(ctx context.Context, s *bench.Session, p bench.Params, steps func(*bench.Trial) *bench.Report) *bench.Report {
 	return must(s.With(ctx, p, func(r *bench.Trial) (*bench.Report, error) { return steps(r), nil }))
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// The sizes of mode emit.
 const (
 	maxEmitCost = 1.5 // over a plain INSERT of the same row
 	emitSlices  = 20  // turns of every way
@@ -116,7 +115,6 @@ func tenth(took []float64) float64 {
 	return took[len(took)/10]
 }
 
-// turn calls n times.
 func (w *EmitWay) turn(ctx context.Context, n int) {
 	calls := make([][]any, n)
 	for i := range calls {

@@ -8,7 +8,6 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// The criteria of mode keyless.
 const (
 	minParkedRate  = 0.8 // of the rate without parked rows
 	minKeyMBPerSec = 2.0

@@ -38,8 +38,7 @@ const (
 const (
 	// viewers is how many look at the page during the drain, each asking as often as an open page
 	// does.
-	viewers = 20
-	// pageRequests is how often each address is asked for.
+	viewers      = 20
 	pageRequests = 40
 	// deadShare is the part of the rows behind that are dead.
 	deadShare = 5

@@ -6,7 +6,6 @@ import (
 	"github.com/outboxctl/outboxctl/lab/history"
 )
 
-// changeKind is what a change of a row was.
 type changeKind int
 
 const (

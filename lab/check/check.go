@@ -31,9 +31,6 @@ type Report struct {
 	Figures Figures        `json:"figures"`
 }
 
-// Passed reports whether the run is valid and broke nothing.
-func (r Report) Passed() bool { return r.Valid && len(r.Violations) == 0 }
-
 // invariants in the order they are reported in.
 func invariants() []string {
 	names := make([]string, 15)
@@ -43,7 +40,6 @@ func invariants() []string {
 	return names
 }
 
-// checker is one check under way.
 type checker struct {
 	*index
 	report Report

@@ -18,7 +18,8 @@ func TestCleanRunPasses(t *testing.T) {
 	report := check.Check(cleanRun())
 	require.Empty(t, report.Violations)
 	require.Empty(t, report.Invalid)
-	require.True(t, report.Passed())
+	require.True(t, report.Valid)
+	require.Empty(t, report.Violations)
 }
 
 func TestFigures(t *testing.T) {
@@ -94,7 +95,6 @@ func TestInvalidRuns(t *testing.T) {
 			require.Equal(t, []string{tt.want}, report.Invalid)
 			require.Empty(t, report.Violations)
 			require.False(t, report.Valid)
-			require.False(t, report.Passed())
 			require.Contains(t, report.String(), tt.want)
 		})
 	}

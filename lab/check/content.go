@@ -79,18 +79,15 @@ func wantedAttributes(row *history.Row) map[string]string {
 
 func attributeDiffers(a *history.Arrival, row *history.Row) (name string, differs bool) {
 	wanted := wantedAttributes(row)
-	if maps.Equal(a.Attributes, wanted) {
-		return "", false
-	}
 	all := maps.Clone(wanted)
 	maps.Copy(all, a.Attributes)
-	for _, name = range slices.Sorted(maps.Keys(all)) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		value, there := a.Attributes[name]
 		if want, wants := wanted[name]; value != want || there != wants {
-			break
+			return name, true
 		}
 	}
-	return name, true
+	return "", false
 }
 
 // dataIs reports whether the envelope's data means the same as the producer's JSON.

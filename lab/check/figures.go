@@ -41,7 +41,6 @@ type Figures struct {
 	Commands     map[string]int `json:"commands"`
 	CommandsFail map[string]int `json:"commandsFailed,omitempty"` // by verb and exit code
 
-	// Order is what happened to ordering keys.
 	Order map[string]int `json:"order,omitempty"`
 
 	// Waits from the end of the transaction to the first message.
@@ -59,7 +58,6 @@ type Wait struct {
 	Events int           `json:"events"`
 }
 
-// add counts n more of something.
 func add(m *map[string]int, what string, n int) {
 	if *m == nil {
 		*m = map[string]int{}
@@ -67,7 +65,6 @@ func add(m *map[string]int, what string, n int) {
 	(*m)[what] += n
 }
 
-// injected is how many faults were done to the system.
 func (f *Figures) injected() (n int) {
 	for _, of := range f.Faults {
 		n += of

@@ -89,34 +89,6 @@ func newIndex(h *history.History) *index {
 	return x
 }
 
-// at returns the event of an id, which may be known under another one: the first row of its line.
-func (x *index) at(id string) *event {
-	e := x.byID[id]
-	if e == nil {
-		e = &event{id: id}
-		x.byID[id] = e
-	}
-	return x.list(e)
-}
-
-// line returns the event of a line, under the line's own name when no row has it.
-func (x *index) line(line string) *event {
-	e := x.byLine[line]
-	if e == nil {
-		e = &event{id: line}
-		x.byLine[line] = e
-	}
-	return x.list(e)
-}
-
-func (x *index) list(e *event) *event {
-	if !e.listed {
-		e.listed = true
-		x.events = append(x.events, e)
-	}
-	return e
-}
-
 // addLines gives the rows of emit --stdin, whose ids the producer does not choose, to their lines.
 // Several rows of one line are one event with several rows. Nothing is listed yet: the ledger gives
 // the order.
@@ -152,23 +124,34 @@ func (x *index) addIntents() {
 	}
 }
 
-// event finds what a producer names by an id or, when it could not choose one, by a line.
+// event returns the event of an id, which may be known under another one: the first row of its line.
+// Without an id it is that of a line, under the line's own name when no row has it.
 func (x *index) event(id, line string) *event {
-	if id != "" {
-		return x.at(id)
+	by, name := x.byID, id
+	if id == "" {
+		by, name = x.byLine, line
 	}
-	return x.line(line)
+	e := by[name]
+	if e == nil {
+		e = &event{id: name}
+		by[name] = e
+	}
+	if !e.listed {
+		e.listed = true
+		x.events = append(x.events, e)
+	}
+	return e
 }
 
 func (x *index) addObservations() {
-	rows := func(r *history.Row) *[]*history.Row { return &x.at(r.EventID).rows }
+	rows := func(r *history.Row) *[]*history.Row { return &x.event(r.EventID, "").rows }
 	give(x.h.Rows, rows)
 	give(x.h.Removed, rows)
-	give(x.h.Arrivals, func(a *history.Arrival) *[]*history.Arrival { return &x.at(a.EventID).arrivals })
-	give(x.h.Changes, func(ch *history.Change) *[]*history.Change { return &x.at(ch.EventID).changes })
-	give(x.h.Letters, func(l *history.Letter) *[]*history.Letter { return &x.at(l.EventID).letters })
-	give(x.h.Handled, func(h *history.Handled) *[]*history.Handled { return &x.at(h.EventID).handled })
-	give(x.h.Effects, func(f *history.Effect) *[]*history.Effect { return &x.at(f.EventID).effects })
+	give(x.h.Arrivals, func(a *history.Arrival) *[]*history.Arrival { return &x.event(a.EventID, "").arrivals })
+	give(x.h.Changes, func(ch *history.Change) *[]*history.Change { return &x.event(ch.EventID, "").changes })
+	give(x.h.Letters, func(l *history.Letter) *[]*history.Letter { return &x.event(l.EventID, "").letters })
+	give(x.h.Handled, func(h *history.Handled) *[]*history.Handled { return &x.event(h.EventID, "").handled })
+	give(x.h.Effects, func(f *history.Effect) *[]*history.Effect { return &x.event(f.EventID, "").effects })
 }
 
 // give appends each observation to the list of its event.

@@ -8,7 +8,6 @@ import (
 	"github.com/outboxctl/outboxctl/lab/history"
 )
 
-// The names of operators' actions in the audit.
 const (
 	actionCleanup = "cleanup"
 	actionReplay  = "dlq.replay"

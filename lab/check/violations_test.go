@@ -40,7 +40,6 @@ func TestEachCorruptionIsNamed(t *testing.T) {
 			require.Len(t, report.Violations, 1, "%v", report.Violations)
 			v := report.Violations[0]
 			require.Equal(t, []string{c.invariant, c.event}, []string{v.Invariant, v.EventID}, v.Text)
-			require.False(t, report.Passed())
 			require.Contains(t, report.String(), v.Text)
 		})
 	}

@@ -62,7 +62,6 @@ type Run struct {
 // Outcome of a producer's transaction as the producer saw it.
 type Outcome string
 
-// The outcomes of a transaction.
 const (
 	Committed  Outcome = "committed"   // the server acknowledged the commit
 	RolledBack Outcome = "rolled_back" // the producer rolled back, or the commit cannot have been sent
@@ -72,7 +71,6 @@ const (
 // Expectation is what must become of an event once it is committed.
 type Expectation string
 
-// The expectations of an event.
 const (
 	Deliver Expectation = "deliver" // published
 	Die     Expectation = "die"     // a dead letter, open at the end, whatever operators did meanwhile

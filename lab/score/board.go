@@ -22,7 +22,6 @@ import (
 // Verdict on a figure.
 type Verdict string
 
-// The verdicts.
 const (
 	Met Verdict = "met"
 	// MetSmaller: met, by a run that was smaller or shorter than the target's.

@@ -48,7 +48,6 @@ func (s *Session) restarts(ctx context.Context) result {
 	})
 }
 
-// insist emits, whatever becomes of its connection.
 func (w *world) insist(ctx context.Context) {
 	for rig.Pause(ctx, 10*time.Millisecond) {
 		_ = rig.Carry(func() { emitMany(ctx, w.pool, 1, 0) }) // the database may be away

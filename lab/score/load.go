@@ -32,7 +32,6 @@ func newEvent(poison bool) emit.Event {
 	return e
 }
 
-// emitAll commits events in one transaction.
 func emitAll(ctx context.Context, pool *pgxpool.Pool, events ...emit.Event) {
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := emit.EmitAll(ctx, tx, events)
@@ -130,7 +129,6 @@ func (w *world) waits(all []committed, wanted func(committed) bool) spread {
 	return spreadOf(took)
 }
 
-// spread of some times.
 type spread struct {
 	p50, p99, max time.Duration
 	n             int
@@ -145,7 +143,6 @@ func spreadOf(took []time.Duration) spread {
 		n: len(took)}
 }
 
-// tally compares table and broker.
 type tally struct {
 	events     int
 	lost       int // neither with the broker nor dead
@@ -182,7 +179,6 @@ func (w *world) tally(ctx context.Context) (t tally) {
 	return t
 }
 
-// round shortens a time for a table.
 func round(d time.Duration) time.Duration {
 	if d > 10*time.Second {
 		return d.Round(100 * time.Millisecond)
@@ -223,7 +219,6 @@ func (l *ledger) answered(_ time.Time, a devstack.PublishAnswer) {
 	}
 }
 
-// store notes an event's message.
 func (l *ledger) store(id string, at time.Time) {
 	l.total++
 	if _, known := l.first[id]; !known {

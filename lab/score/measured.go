@@ -15,7 +15,6 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// measure runs outboxctl bench's own measurement.
 func (s *Session) measure(ctx context.Context, p bench.Params) (_ *bench.Report, exact bool) {
 	p.Check = true
 	p.Progress = func(format string, args ...any) { s.say("  "+format, args...) }

@@ -11,7 +11,6 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// parkedKey is the ordering key that stands still.
 const parkedKey = "parked"
 
 // behindDeadHead is R25: two outboxes are drained in turn, one of which has a dead event and what

@@ -39,7 +39,6 @@ type Session struct {
 	smaller bool
 }
 
-// result is a scenario's figure and the verdict on it.
 type result struct {
 	figure  string
 	verdict Verdict

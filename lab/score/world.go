@@ -119,7 +119,6 @@ func (w *world) command(ctx context.Context, args ...string) string {
 	return w.Outboxctl(ctx, w.env(), args...)
 }
 
-// count runs a query that counts.
 func (w *world) count(ctx context.Context, query string, args ...any) (n int) {
 	if err := w.pool.QueryRow(ctx, query, args...).Scan(&n); err != nil {
 		rig.Check(fmt.Errorf("count: %w", err))

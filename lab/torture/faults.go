@@ -27,7 +27,6 @@ const reach = 25 * time.Second
 // others are the connections that are not the harness's.
 const others = "backend_type = 'client backend' AND application_name <> 'harness'"
 
-// injector carries out a plan.
 type injector struct {
 	*world
 	random   *rand.Rand
@@ -201,7 +200,6 @@ func (in *injector) drawn(n int) int {
 	return in.random.IntN(n)
 }
 
-// hold keeps a transaction open after its statements.
 func (in *injector) hold(ctx context.Context, lasts time.Duration, statements ...string) error {
 	conn, err := in.truth.Acquire(ctx)
 	if err != nil {

@@ -96,7 +96,6 @@ type operator struct {
 	crashes chan crash
 }
 
-// crash asks for a command to die in a failpoint.
 type crash struct {
 	point string
 	done  chan<- error
@@ -113,7 +112,6 @@ func (o *operator) crash(ctx context.Context, point string) error {
 	}
 }
 
-// run works until ctx ends.
 func (o *operator) run(ctx context.Context) {
 	for rig.Pause(ctx, time.Duration(400+o.random.IntN(1200))*time.Millisecond) {
 		select {

@@ -10,7 +10,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/failpoint"
 )
 
-// planned is a fault that is to happen.
 type planned struct {
 	at     time.Duration
 	kind   string

@@ -42,17 +42,12 @@ type process struct {
 }
 
 // startProcess starts a supervised process that writes to a log of its own.
-func startProcess(rec *history.Recorder, dir, name string, env []string, args ...string) (*process, error) {
-	log, err := os.Create(dir + "/" + name + ".log")
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
+func startProcess(rec *history.Recorder, dir, name string, env []string, args ...string) *process {
+	log := rig.Must(os.Create(dir + "/" + name + ".log"))
 	p := &process{name: name, args: args, env: env, log: log, rec: rec, stopped: make(chan struct{})}
-	if err := p.start(); err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
+	rig.Check(p.start())
 	go p.supervise()
-	return p, nil
+	return p
 }
 
 // errDown is the error of a process that was told to stay down.

@@ -21,7 +21,6 @@ import (
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
-// The ways of a producer's transaction.
 const (
 	howPlain     = "plain"
 	howLate      = "late"
@@ -96,7 +95,6 @@ func (p *producer) how() string {
 	}
 }
 
-// transaction writes one, and what became of it.
 func (p *producer) transaction(ctx, work context.Context, conn *pgx.Conn) {
 	p.count++
 	t := history.Transaction{ID: fmt.Sprintf("%s/%d", p.name, p.count), How: p.how()}
@@ -181,7 +179,6 @@ func committed(err error) history.Outcome {
 	}
 }
 
-// write emits an event and writes its ledger row.
 func (p *producer) write(ctx context.Context, tx pgx.Tx, id string, d draft) error {
 	var err error
 	if d.byHand() {
@@ -195,7 +192,6 @@ func (p *producer) write(ctx context.Context, tx pgx.Tx, id string, d draft) err
 	return err
 }
 
-// retract emits an event and takes it back.
 func (p *producer) retract(ctx context.Context, tx pgx.Tx, id string) (*history.Intent, error) {
 	d := p.source.next()
 	intent := d.intent()

@@ -165,7 +165,6 @@ func minOrder(lasts time.Duration) map[string]int {
 	return least
 }
 
-// torture is one run in its world.
 type torture struct {
 	*world
 	run history.Run

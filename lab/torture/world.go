@@ -154,7 +154,7 @@ func publisherName(i int) string { return fmt.Sprintf("publisher-%d", i+1) }
 
 func (w *world) startProcesses() {
 	start := func(name string, env []string, args ...string) {
-		w.processes[name] = rig.Must(startProcess(w.rec, w.Dir, name, env, args...))
+		w.processes[name] = startProcess(w.rec, w.Dir, name, env, args...)
 	}
 	through := func(network, url string) string { return rig.WithHost(url, w.networks[network].Listen) }
 	for i := range publishers {

@@ -7,8 +7,7 @@
 //	GOOGLE_CLOUD_PROJECT  the project of the subscription
 //	SUBSCRIPTION          the subscription
 //
-// outboxctl consume --example applies the same events with metrics, probes and
-// flags around it.
+// outboxctl consume --example applies the same events with metrics, probes and flags around it.
 package main
 
 import (

@@ -24,7 +24,6 @@ import (
 
 func main() { os.Exit(rig.Main(run)) }
 
-// lab is what the ways share.
 type lab struct {
 	rig.World
 	// page is docs/adoption.md, from which the trigger of path B comes.

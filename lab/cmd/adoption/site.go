@@ -48,12 +48,10 @@ func (l *lab) open(ctx context.Context, database string) *site {
 	return s
 }
 
-// grant gives the application a right.
 func (s *site) grant(ctx context.Context, what string) {
 	rig.Must(s.pool.Exec(ctx, "GRANT "+what+" TO "+s.role))
 }
 
-// close ends what still runs.
 func (s *site) close() {
 	for _, c := range s.children {
 		c.Signal(syscall.SIGKILL) // it may have ended
@@ -68,12 +66,10 @@ func (s *site) env() []string {
 		"OUTBOXCTL_STATE_DIR="+s.lab.Dir, "OUTBOXCTL_LOG_LEVEL=warn")
 }
 
-// outboxctl runs a command to its end.
 func (s *site) outboxctl(ctx context.Context, args ...string) string {
 	return s.lab.Outboxctl(ctx, s.env(), args...)
 }
 
-// publish starts a publisher.
 func (s *site) publish(args ...string) *rig.Process {
 	p := s.lab.Start("publisher", s.env(), s.lab.Program, append([]string{"publish", "--http-addr",
 		""}, args...)...)
@@ -81,7 +77,6 @@ func (s *site) publish(args ...string) *rig.Process {
 	return p
 }
 
-// catalogue writes a catalogue file of these types.
 func (s *site) catalogue(name, types string) string {
 	file := filepath.Join(s.lab.Dir, name+".yaml")
 	rig.Check(os.WriteFile(file, []byte("outbox: 1\nname: shop\ntopics: {orders: shop-orders}\ntypes:\n"+types), 0o600))

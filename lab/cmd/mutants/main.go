@@ -195,7 +195,6 @@ func overlay(dir string, m mutant) (config string) {
 	return config
 }
 
-// compile runs the go tool.
 func compile(ctx context.Context, args ...string) {
 	if said, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
 		rig.Check(fmt.Errorf("build: %w: %s", err, said))

@@ -75,7 +75,6 @@ func (s sources) read(path string) string {
 	return string(rig.Must(os.ReadFile(path)))
 }
 
-// declaration finds a declaration of a package.
 func (s sources) declaration(dir, name string) place {
 	for _, path := range goFiles(dir) {
 		text, fset := s.read(path), token.NewFileSet()
@@ -115,7 +114,6 @@ func declared(file *ast.File, name string) ast.Node {
 	return nil
 }
 
-// receiver is what stands before a method's name.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
