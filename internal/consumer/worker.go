@@ -1,3 +1,7 @@
+// Package consumer is what outboxctl consume adds to a consume.Router: the subscription of
+// the broker, metrics, probes, limits (Count, IdleExit), and handlers that hand events to an HTTP
+// service (PostTo) or to a command of the shell (RunCommand). How a message is settled is said by
+// consume.Router's Run.
 package consumer
 
 import (
@@ -18,6 +22,14 @@ import (
 )
 
 const (
+	// DefaultConcurrency is how many events are handled at once. Each waits for
+	// Redis and PostgreSQL most of the time, so it is far above the cores.
+	DefaultConcurrency = 64
+
+	// DefaultConnections to PostgreSQL. A commit waits for the disk, and commits that wait together
+	// share one flush: fewer connections than this leave throughput to the disk's latency.
+	DefaultConnections = 32
+
 	// DefaultHandlerTimeout bounds one event's handler.
 	DefaultHandlerTimeout = 30 * time.Second
 
