@@ -110,7 +110,7 @@ func (o *changeOptions) summarise(r dlq.RunResult) {
 		}
 	}
 	fmt.Fprintln(o.app.Err, strings.Join(parts, "; "))
-	if w := r.Watched; w.Any() {
+	if w := r.Watched; w.All() > 0 {
 		fmt.Fprintf(o.app.Err, "of the events sent again %s were published, %s died again, %s keep failing, %s were not tried yet\n",
 			words.Count(w.Published), words.Count(w.Dead), words.Count(w.Failing), words.Count(w.Waiting))
 	}

@@ -1,7 +1,6 @@
 package dlq_test
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -117,11 +116,13 @@ func TestRepublishSendsAPublicationOnce(t *testing.T) {
 	_, event := b.die(death{})
 	_, dead := b.die(death{})
 	b.exec("UPDATE outbox_events SET dead_at = NULL, published_at = now() - interval '1 hour', broker_message_id = 'm1' WHERE id = $1::text::uuid", event)
-	seen, err := b.store.Named(dlq.Republish, []string{event, dead}).Next(b.ctx, 2)
-	require.NoError(t, err)
+	var seen []dlq.Target
+	for targets, err := range b.store.Named(b.ctx, dlq.Republish, []string{event, dead}) {
+		require.NoError(t, err)
+		seen = append(seen, targets...)
+	}
 	act := func() map[string]int64 {
-		set := targets(slices.Clone(seen))
-		res, _ := b.run(b.ctx, change{Action: dlq.Republish, Source: &set})
+		res, _ := b.run(b.ctx, change{Action: dlq.Republish, Source: fixed(seen)})
 		return res.Counts
 	}
 	require.Equal(t, map[string]int64{dlq.Republished: 1, dlq.Dead: 1}, act())
@@ -145,11 +146,11 @@ func TestTwoOperatorsReplayEachRowOnce(t *testing.T) {
 	results := make([]dlq.RunResult, 2)
 	// In opposite orders: they meet in the middle, and would deadlock if the order of ids did not rule.
 	for i, order := range [][]string{ids, reversed} {
-		source := b.store.Named(dlq.Replay, order)
+		source := b.store.Named(b.ctx, dlq.Replay, order)
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			results[i], _ = b.run(b.ctx, change{Action: dlq.Replay, Source: small{source, 150}})
+			results[i], _ = b.run(b.ctx, change{Action: dlq.Replay, Source: small(source, 150)})
 		}()
 	}
 	wg.Wait()
@@ -163,13 +164,20 @@ func TestTwoOperatorsReplayEachRowOnce(t *testing.T) {
 }
 
 // small hands out a source in smaller pieces.
-type small struct {
-	dlq.Source
-	n int
-}
-
-func (s small) Next(ctx context.Context, n int) ([]dlq.Target, error) {
-	return s.Source.Next(ctx, min(n, s.n))
+func small(source dlq.Source, n int) dlq.Source {
+	return func(yield func([]dlq.Target, error) bool) {
+		for targets, err := range source {
+			for part := range slices.Chunk(targets, n) {
+				if !yield(part, err) {
+					return
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
 }
 
 // Where a role's default would turn waiting for another operator into an error, and in the driver's modes for poolers.
@@ -192,7 +200,7 @@ func TestActWorksInEveryModeAndIsolation(t *testing.T) {
 		b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", event)
 		scan, err := other.store.ScanEvents(outbox.Filter{Status: outbox.StatusPublished, Types: []string{"order_canceled"}, Until: time.Now().Add(time.Hour)}, outbox.OldestFirst, true)
 		require.NoError(t, err)
-		res, _ := other.run(b.ctx, change{Action: dlq.Republish, Source: scan})
+		res, _ := other.run(b.ctx, change{Action: dlq.Republish, Source: dlq.Scanned(b.ctx, scan)})
 		require.Equal(t, map[string]int64{dlq.Republished: 1}, res.Counts)
 		_, err = other.store.Identity(b.ctx)
 		require.NoError(t, err)

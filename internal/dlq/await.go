@@ -32,7 +32,7 @@ type AwaitParams struct {
 }
 
 // await waits until every event is published or dead, or the time is over, or ctx ends.
-func (o *Outbox) await(ctx context.Context, p AwaitParams) (sum Watched, err error) {
+func (o *Outbox) await(ctx context.Context, p AwaitParams) (sum Fates, err error) {
 	rows := make(map[string][]Outcome, len(p.Sent))
 	open := make([]string, 0, len(p.Sent))
 	for _, row := range p.Sent {
@@ -76,7 +76,7 @@ func (o *Outbox) await(ctx context.Context, p AwaitParams) (sum Watched, err err
 }
 
 // awaitRound asks once about every event that is open, in chunks, and returns those that still are.
-func (o *Outbox) awaitRound(ctx context.Context, settle func(event, became string) error, open []string, last bool, sum *Watched) (left []string, err error) {
+func (o *Outbox) awaitRound(ctx context.Context, settle func(event, became string) error, open []string, last bool, sum *Fates) (left []string, err error) {
 	for part := range slices.Chunk(open, ChunkSize) {
 		events, err := outbox.Rows[struct {
 			ID              string

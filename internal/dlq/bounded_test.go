@@ -43,7 +43,7 @@ func (d *boundedDB) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, er
 func TestNothingThatIsFinishedWaitsForEver(t *testing.T) {
 	b := setup(t)
 	b.many(3)
-	plan, _, err := b.plan(dlq.Replay, b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst))
+	plan, _, err := b.plan(change{Action: dlq.Replay, Source: b.open(dlq.Filter{})})
 	require.NoError(t, err)
 	running, stop := context.WithCancel(b.ctx)
 	watched := &boundedDB{Database: b.pool, t: t, gone: func() bool { return running.Err() != nil }}
@@ -62,7 +62,7 @@ func TestNothingThatIsFinishedWaitsForEver(t *testing.T) {
 		Sent: []dlq.Outcome{{EventID: waiting}}, Timeout: time.Hour, Every: time.Hour, OnSettled: func(dlq.Outcome) error { return nil },
 	})
 	require.NoError(t, err)
-	require.Equal(t, dlq.Watched{Waiting: 1}, sum)
+	require.Equal(t, dlq.Fates{Waiting: 1}, sum)
 	require.Equal(t, 1, db.asked)
 }
 

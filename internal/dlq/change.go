@@ -1,11 +1,12 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -56,34 +57,24 @@ func (p ChangeParams) Check() error {
 
 // A ChangeSet is the rows a change will be made to, chosen and described but not touched.
 type ChangeSet struct {
-	Action Action `json:"action"`
-	Total  int64  `json:"total"`
+	Action Action
+	Total  int64
 	// Database is where the rows are.
-	Database Identity `json:"database"`
-	// Since and Until are the limits of a set chosen by a filter: it ends when it was chosen, so what
-	// happens meanwhile does not enter it.
-	Since time.Time `json:"since,omitzero"`
-	Until time.Time `json:"until,omitzero"`
+	Database Identity
 	// Reasons and Causes describe dead letters chosen by a filter.
-	Reasons []Group `json:"reasons,omitempty"`
-	Causes  []Group `json:"causes,omitempty"`
+	Reasons, Causes []Group
 	// Letters and Events are the first few rows of a set chosen by ids.
-	Letters []Entry        `json:"letters,omitempty"`
-	Events  []outbox.Event `json:"events,omitempty"`
+	Letters []Entry
+	Events  []outbox.Event
 	// First and Last are the ends of a set of events chosen by a filter.
-	First *Target `json:"-"`
-	Last  *Target `json:"-"`
-	// Missing ids were not found.
-	Missing []string `json:"missing,omitempty"`
-	// Hopeless counts, by reason, the dead letters that would fail again unchanged: neither the broker
-	// nor time can change the verdict on them.
-	Hopeless map[string]int64 `json:"hopeless,omitempty"`
+	First, Last *Target
 	OrderEffects
 
-	params ChangeParams
-	outbox *Outbox
-	open   func() (Source, error)
-	filter *Filter // what the plan and the audit row keep of it; nil: ids chose the rows
+	params  ChangeParams
+	outbox  *Outbox
+	open    func(context.Context) (Source, error)
+	filter  *Filter          // what the plan and the audit row keep of it; nil: ids chose the rows
+	reasons map[string]int64 // why the dead letters died that are to be replayed
 }
 
 const (
@@ -119,21 +110,16 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &ChangeSet{Action: p.Action, params: p, outbox: o}
+	s := &ChangeSet{Action: p.Action, params: p, outbox: o, reasons: map[string]int64{}}
 	if s.Database, err = o.Identity(ctx); err != nil {
 		return nil, err
 	}
 	switch {
 	case len(p.IDs) > 0:
 		s.params.IDs, err = o.CompleteAll(ctx, p.IDs)
-		s.open = func() (Source, error) {
-			if s.Action == Erase {
-				return &erasable{discard: p.Discard, sources: []Source{o.Named(Erase, s.params.IDs)}}, nil
-			}
-			return o.Named(p.Action, s.params.IDs), nil
-		}
+		s.open = func(ctx context.Context) (Source, error) { return o.Named(ctx, p.Action, s.params.IDs), nil }
 	case p.Undo != nil:
-		s.open = func() (Source, error) { return &runSource{db: o.DB, run: p.Undo.Run, some: p.Undo.Last}, nil }
+		s.open = func(ctx context.Context) (Source, error) { return o.changedBy(ctx, p.Undo.Run, p.Undo.Last), nil }
 	default:
 		err = s.aimFilter(ctx)
 	}
@@ -144,11 +130,7 @@ func (o *Outbox) aim(ctx context.Context, p ChangeParams) (*ChangeSet, error) {
 // published again meanwhile must not enter it.
 func (s *ChangeSet) aimFilter(ctx context.Context) error {
 	onEvents := s.params.DeadLetters == nil
-	f := s.params.Events
-	if !onEvents {
-		f = s.params.DeadLetters
-	}
-	filter := *f
+	filter := *cmp.Or(s.params.DeadLetters, s.params.Events)
 	if onEvents {
 		if err := s.outbox.AddTopics(&filter); err != nil {
 			return err
@@ -164,15 +146,17 @@ func (s *ChangeSet) aimFilter(ctx context.Context) error {
 	if filter.Until.IsZero() || filter.Until.After(now) {
 		filter.Until = now
 	}
-	s.Since, s.Until, s.filter = filter.Since, filter.Until, &filter
-	s.open = func() (Source, error) {
+	s.filter = &filter
+	s.open = func(ctx context.Context) (Source, error) {
 		switch {
 		case s.Action == Erase:
-			return s.outbox.Erasable(filter, s.params.Discard)
+			return s.outbox.erasable(ctx, filter)
 		case onEvents:
-			return s.outbox.ScanEvents(filter, outbox.OldestFirst, s.Action == Republish)
+			scan, err := s.outbox.ScanEvents(filter, outbox.OldestFirst, s.Action == Republish)
+			return scanned(ctx, scan), err
 		}
-		return s.outbox.ScanDeadLetters(filter, outbox.OldestFirst)
+		scan, err := s.outbox.ScanDeadLetters(filter, outbox.OldestFirst)
+		return scanned(ctx, scan), err
 	}
 	return nil
 }
@@ -198,16 +182,9 @@ func (s *ChangeSet) describeIDs(ctx context.Context) error {
 	var known []string
 	err := s.each(ctx, func(targets []Target) error {
 		s.Total += int64(len(targets)) // not ids: a dead letter's own and its event's are one
-		var found []string
-		for _, t := range targets {
-			if t.ID == "" {
-				s.Missing = append(s.Missing, t.Given)
-			} else {
-				found = append(found, t.ID)
-			}
-		}
+		found := idsOf(slices.DeleteFunc(targets, func(t Target) bool { return t.ID == "" }))
 		known = append(known, found...)
-		return s.countHopeless(ctx, found)
+		return s.countReasons(ctx, found)
 	})
 	if err != nil {
 		return err
@@ -225,7 +202,7 @@ func (s *ChangeSet) describeDeadLetters(ctx context.Context) (err error) {
 	}
 	for _, g := range s.Reasons {
 		s.Total += g.Count
-		s.addHopeless(g.Value, g.Count)
+		s.reasons[g.Value] = g.Count
 	}
 	if s.Total > 0 {
 		s.Causes, err = s.outbox.Groups(ctx, *s.filter, "fingerprint", causesShown)
@@ -259,22 +236,23 @@ func (o *Outbox) sample(ctx context.Context, action Action, ids []string) (lette
 
 // each walks over the whole set in chunks.
 func (s *ChangeSet) each(ctx context.Context, do func([]Target) error) error {
-	source, err := s.open()
+	source, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	for {
-		targets, err := source.Next(ctx, ChunkSize)
-		if err != nil || len(targets) == 0 {
-			return err
+	for targets, err := range source {
+		if err == nil {
+			err = do(targets)
 		}
-		if err := do(targets); err != nil {
+		if err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-func (s *ChangeSet) countHopeless(ctx context.Context, ids []string) error {
+// countReasons adds why dead letters died.
+func (s *ChangeSet) countReasons(ctx context.Context, ids []string) error {
 	if s.Action != Replay {
 		return nil
 	}
@@ -283,43 +261,33 @@ func (s *ChangeSet) countHopeless(ctx context.Context, ids []string) error {
 		N      int64
 	}](ctx, s.outbox.DB, "count dead letters by reason", countReasons, ids)
 	for _, c := range counts {
-		s.addHopeless(c.Reason, c.N)
+		s.reasons[c.Reason] += c.N
 	}
 	return err
 }
 
-func (s *ChangeSet) addHopeless(reason string, n int64) {
-	if s.Action != Replay || !Hopeless(reason) {
-		return
-	}
-	if s.Hopeless == nil {
-		s.Hopeless = map[string]int64{}
-	}
-	s.Hopeless[reason] += n
-}
-
 // RefuseHopeless returns the error for a replay of dead letters that would fail again; nil when
 // there are none.
-func (s *ChangeSet) RefuseHopeless() error {
-	return refuseHopeless(s.Hopeless, s.Total, s.Action.Noun())
-}
+func (s *ChangeSet) RefuseHopeless() error { return refuseHopeless(s.Action, s.reasons, s.Total) }
 
-func refuseHopeless(hopeless map[string]int64, of int64, noun string) error {
+// refuseHopeless is the error for a change to so many rows that is a replay of some that would fail
+// again, by why they died.
+func refuseHopeless(action Action, reasons map[string]int64, of int64) error {
 	var total int64
-	var reasons []string
+	var hopeless []string
 	for _, reason := range HopelessReasons() {
-		if n := hopeless[reason]; n > 0 {
+		if n := reasons[reason]; n > 0 && action == Replay {
 			total += n
-			reasons = append(reasons, fmt.Sprintf("%s %s", words.Count(n), reason))
+			hopeless = append(hopeless, fmt.Sprintf("%s %s", words.Count(n), reason))
 		}
 	}
 	if total == 0 {
 		return nil
 	}
-	which := fmt.Sprintf("%s of %s", words.Count(total), words.Counted(of, noun))
+	which := fmt.Sprintf("%s of %s", words.Count(total), words.Counted(of, action.Noun()))
 	if of == 1 {
-		which = "the " + noun
+		which = "the " + action.Noun()
 	}
-	return fault.Hint(fault.Refusedf("%s would fail again unchanged: %s", which, strings.Join(reasons, ", ")),
+	return fault.Hint(fault.Refusedf("%s would fail again unchanged: %s", which, strings.Join(hopeless, ", ")),
 		"outboxctl dlq edit corrects one; outboxctl dlq export writes many for correction and outboxctl emit --stdin sends the corrected events; --force replays them as they are, after the event type or the publisher was corrected")
 }

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -44,7 +45,7 @@ func (s *ChangeSet) Preview(ctx context.Context, p DryRunParams) (RunResult, err
 
 // foretell returns what would become of targets, in the words of a dry run.
 func (s *ChangeSet) foretell(ctx context.Context, p DryRunParams, targets []Target) ([]Outcome, error) {
-	outcomes, err := s.outbox.judge(ctx, s.Action, targets)
+	outcomes, err := s.outbox.judge(ctx, s.Action, targets, s.params.Discard)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +72,9 @@ func (s *ChangeSet) foretell(ctx context.Context, p DryRunParams, targets []Targ
 }
 
 // judge returns what an action would do to targets, without doing it.
-func (o *Outbox) judge(ctx context.Context, action Action, targets []Target) ([]Outcome, error) {
-	return outbox.Rows[Outcome](ctx, o.DB, "preview "+string(action), previewRows, idsOf(targets), seenOf(action, targets), string(action))
+func (o *Outbox) judge(ctx context.Context, action Action, targets []Target, discard bool) ([]Outcome, error) {
+	return outbox.Rows[Outcome](ctx, o.DB, "preview "+string(action), previewRows,
+		idsOf(targets), seenOf(action, targets, discard), string(action))
 }
 
 // verdict is the error for rows of which some could not be changed, by what became of them; done is
@@ -100,16 +102,10 @@ func verdict(action Action, filtered bool, counts map[string]int64, done int64) 
 // Await waits until every event that was sent again is published or dead. Events that are neither
 // in time, and those that died again, are an error of the kind Partial. When ctx ends, the wait is
 // over too.
-func (o *Outbox) Await(ctx context.Context, p AwaitParams) (Watched, error) {
+func (o *Outbox) Await(ctx context.Context, p AwaitParams) (Fates, error) {
 	sum, err := o.await(ctx, p)
-	all := sum.Published + sum.Dead + sum.Failing + sum.Waiting
-	switch {
-	case err != nil:
-		return sum, err
-	case ctx.Err() != nil:
-		return sum, ctx.Err()
-	case sum.Published < all:
-		return sum, fault.Partialf("not published: %s of %s", words.Count(all-sum.Published), words.Counted(all, "event"))
+	if err = cmp.Or(err, ctx.Err()); err == nil && sum.Published < sum.All() {
+		err = fault.Partialf("not published: %s of %s", words.Count(sum.All()-sum.Published), words.Counted(sum.All(), "event"))
 	}
-	return sum, nil
+	return sum, err
 }

@@ -62,11 +62,7 @@ func (s *ChangeSet) Marks(ctx context.Context, consumers []string) ([]MarkCount,
 	}
 	return s.outbox.marks(ctx, consumers, func(count func([]string) error) error {
 		return s.each(ctx, func(targets []Target) error {
-			events := make([]string, len(targets))
-			for i, t := range targets {
-				events[i] = t.EventID
-			}
-			if err := count(events); err != nil {
+			if err := count(eventsOf(targets)); err != nil {
 				return fault.Preconditionf("ask the consumers' store: %w", err)
 			}
 			return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -44,7 +45,7 @@ func (o *Outbox) ChooseEdit(ctx context.Context, id string) (*Editing, error) {
 		return nil, err
 	}
 	target := []Target{{ID: e.Letter.ID, EventID: e.Letter.EventID}}
-	would, err := o.judge(ctx, Edit, target)
+	would, err := o.judge(ctx, Edit, target, false)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +142,7 @@ type EditResult struct {
 }
 
 // Apply emits the corrected event and discards the dead letter, in one transaction with one audit
-// row. Of two operators who correct the same one, the second is refused.
+// row, also when ctx ends meanwhile. Of two operators who correct the same one, the second is refused.
 func (e *Editing) Apply(ctx context.Context, p EditParams) (EditResult, error) {
 	r := EditResult{ID: e.Letter.ID, EventID: e.Letter.EventID, Outcome: Corrected, Behind: e.Letter.Blocks, DryRun: p.DryRun}
 	if p.DryRun {
@@ -158,53 +159,18 @@ func (e *Editing) Apply(ctx context.Context, p EditParams) (EditResult, error) {
 	run := uuid.NewString()
 	detail := map[string]any{"runId": run}
 	maps.Copy(detail, p.Detail)
-	outcome, err := e.outbox.Correct(ctx, Correction{
-		ID: e.Letter.ID, EventID: prepared.ID.String(), Payload: row.Payload, Headers: row.Headers,
-		Actor: p.Actor, Note: p.Note, Detail: detail,
-	})
-	if err != nil {
-		return r, correctError(err)
+	args := []any{r.ID, prepared.ID.String(), string(row.Payload), string(row.Headers), p.Actor, p.Note, outbox.JSON{Of: detail}}
+	var by, outcome string // by another event where another operator was faster
+	err = e.outbox.change(ctx, callCorrect, args, &by, &outcome)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(pg.Code, "OX0") {
+		return r, fault.Usagef("%s", pg.Message) // its catalogue may be newer than ours
 	}
-	if err := e.refusal(outcome.Outcome, outcome.EventID); err != nil {
+	if err != nil {
+		return r, fmt.Errorf("correct the event: %w", err)
+	}
+	if err := e.refusal(outcome, by); err != nil {
 		return r, err
 	}
-	r.CorrectedBy, r.RunID = outcome.EventID, run
+	r.CorrectedBy, r.RunID = by, run
 	return r, nil
-}
-
-// correctError gives what the database refuses about the new event its kind: its catalogue may be
-// newer than ours.
-func correctError(err error) error {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && len(pg.Code) == 5 && pg.Code[:3] == "OX0" {
-		return fault.Usagef("%s", pg.Message)
-	}
-	return err
-}
-
-// Correction is a new event that takes the place of a dead one.
-type Correction struct {
-	// ID is the dead letter's.
-	ID string
-	// EventID is the new event's.
-	EventID string
-	// Payload and Headers are the new event's, as they are stored.
-	Payload, Headers json.RawMessage
-	Actor, Note      string
-	// Detail goes to the audit row.
-	Detail map[string]any
-}
-
-// Correct emits the new event and discards the dead letter, in one transaction with one audit row.
-// The answer has the id of the event that stands for the dead one: another than the correction's
-// when another operator was faster.
-//
-// It does not stop when ctx is cancelled.
-func (o *Outbox) Correct(ctx context.Context, c Correction) (Outcome, error) {
-	outcome := Outcome{ID: c.ID}
-	args := []any{c.ID, c.EventID, string(c.Payload), string(c.Headers), c.Actor, c.Note, outbox.JSON{Of: c.Detail}}
-	if err := o.change(ctx, callCorrect, args, &outcome.EventID, &outcome.Outcome); err != nil {
-		return Outcome{}, fmt.Errorf("correct the event: %w", err)
-	}
-	return outcome, nil
 }

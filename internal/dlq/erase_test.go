@@ -94,12 +94,12 @@ func TestEraseLeavesNothing(t *testing.T) {
 	b.act(dlq.Discard, dead) // its chunks and audit rows are looked at, too
 	require.ElementsMatch(t, []string{"outbox_events", "outbox_dlq", "outbox_consumer_failures", "pg_stats"}, b.holders(canary))
 
-	source, err := b.store.Erasable(outbox.Filter{Tenants: []string{erasedTenant}}, false)
+	source, err := b.store.Erasable(b.ctx, outbox.Filter{Tenants: []string{erasedTenant}})
 	require.NoError(t, err)
 	res, _ := b.run(b.ctx, change{Action: dlq.Erase, Source: source})
 	require.Equal(t, map[string]int64{dlq.Erased: 3, dlq.Waiting: 1}, res.Counts)
-	source = b.store.NamedErasable([]string{waiting, gone}, true)
-	res, _ = b.run(b.ctx, change{Action: dlq.Erase, Source: source})
+	source = b.store.Named(b.ctx, dlq.Erase, []string{waiting, gone})
+	res, _ = b.run(b.ctx, change{Action: dlq.Erase, Source: source, Discard: true})
 	require.Equal(t, map[string]int64{dlq.Erased: 1, dlq.AlreadyErased: 1}, res.Counts)
 
 	require.Empty(t, b.holders(canary))
@@ -171,7 +171,7 @@ SELECT gen_random_uuid(), event_type, aggregate_type, aggregate_id, payload_json
 	var keyed string
 	require.NoError(t, b.pool.QueryRow(b.ctx, `SELECT id::text FROM outbox_events WHERE ordering_key IS NOT NULL`).Scan(&keyed))
 	require.Equal(t, []string{dlq.InFlight, dlq.Waiting}, b.act(dlq.Erase, held, first))
-	res, _ := b.run(b.ctx, change{Action: dlq.Erase, Source: b.store.NamedErasable([]string{held, first, keyed, erasedAggregate}, true)})
+	res, _ := b.run(b.ctx, change{Action: dlq.Erase, Source: b.store.Named(b.ctx, dlq.Erase, []string{held, first, keyed, erasedAggregate}), Discard: true})
 	require.Equal(t, map[string]int64{dlq.InFlight: 1, dlq.Erased: 2, dlq.NotFound: 1}, res.Counts)
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_events WHERE passed_at IS NOT NULL AND dead_at IS NOT NULL`))
 	require.EqualValues(t, 2, b.count(`SELECT count(*) FROM outbox_dlq WHERE error_reason = 'erased'`))

@@ -32,8 +32,7 @@ func TestPublishedEventsRememberTheirPublication(t *testing.T) {
 	}
 	require.Equal(t, want[1:], got)
 	b.exec("UPDATE outbox_events SET published_at = now() WHERE id = $1::text::uuid", got[0].ID)
-	set := targets(got)
-	res, _ := b.run(b.ctx, change{Action: dlq.Republish, Source: &set})
+	res, _ := b.run(b.ctx, change{Action: dlq.Republish, Source: fixed(got)})
 	require.Equal(t, map[string]int64{dlq.Changed: 1, dlq.Republished: 1}, res.Counts)
 	_, err = b.store.ScanEvents(outbox.Filter{Status: "odd"}, outbox.OldestFirst, true)
 	require.Error(t, err)

@@ -3,6 +3,7 @@ package dlq
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -49,39 +50,39 @@ type ExportResult struct {
 // emitted. Ids without a dead letter are an error after everything else was exported.
 func (o *Outbox) Export(ctx context.Context, p ExportParams, each func(Export) error) (ExportResult, error) {
 	var r ExportResult
-	source := o.Named(Replay, p.IDs)
+	source := o.Named(ctx, Replay, p.IDs)
 	if p.Filter != nil {
 		filter := *p.Filter
-		err := o.SettleAggregate(ctx, &filter)
-		if err != nil {
+		if err := o.SettleAggregate(ctx, &filter); err != nil {
 			return r, err
 		}
-		if source, err = o.ScanDeadLetters(filter, outbox.OldestFirst); err != nil {
+		scan, err := o.ScanDeadLetters(filter, outbox.OldestFirst)
+		if err != nil {
 			return r, fault.As(fault.Usage, err)
 		}
+		source = scanned(ctx, scan)
 	}
-	for {
-		targets, err := source.Next(ctx, exportAtOnce)
+	for targets, err := range source {
 		if err != nil {
 			return r, err
 		}
-		if len(targets) == 0 {
-			return r, r.verdict()
-		}
-		exports, err := o.exports(ctx, targets)
-		if err != nil {
-			return r, err
-		}
-		for _, e := range exports {
-			if err := each(e); err != nil {
+		for part := range slices.Chunk(targets, exportAtOnce) {
+			exports, err := o.exports(ctx, part)
+			if err != nil {
 				return r, err
 			}
-			r.Written++
-		}
-		if p.Filter == nil { // a filter names none that has to be there
-			r.Missing += int64(len(targets) - len(exports))
+			for _, e := range exports {
+				if err := each(e); err != nil {
+					return r, err
+				}
+				r.Written++
+			}
+			if p.Filter == nil { // a filter names none that has to be there
+				r.Missing += int64(len(part) - len(exports))
+			}
 		}
 	}
+	return r, r.verdict()
 }
 
 // exports reads dead letters as new events, in the order of the targets, under the names that their

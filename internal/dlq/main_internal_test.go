@@ -1,13 +1,17 @@
 package dlq
 
-import "context"
+import (
+	"context"
 
-// SetOf is the set of a source, as a change would choose it.
-func (o *Outbox) SetOf(ctx context.Context, action Action, source Source) (*ChangeSet, error) {
+	"github.com/outboxctl/outboxctl/internal/outbox"
+)
+
+// SetOf is the set of a source, as a change would choose it; discard is that of an erasure.
+func (o *Outbox) SetOf(ctx context.Context, action Action, source Source, discard bool) (*ChangeSet, error) {
 	here, err := o.Identity(ctx)
 	return &ChangeSet{
-		Action: action, Database: here, params: ChangeParams{Actor: "tester", Note: "because"}, outbox: o,
-		open: func() (Source, error) { return source, nil },
+		Action: action, Database: here, params: ChangeParams{Actor: "tester", Note: "because", Discard: discard}, outbox: o,
+		open: func(context.Context) (Source, error) { return source, nil },
 	}, err
 }
 
@@ -17,16 +21,17 @@ func (o *Outbox) Run(ctx context.Context, plan Plan, p RunParams) (RunResult, er
 }
 
 // AwaitAll is Await without its verdict.
-func (o *Outbox) AwaitAll(ctx context.Context, p AwaitParams) (Watched, error) {
+func (o *Outbox) AwaitAll(ctx context.Context, p AwaitParams) (Fates, error) {
 	return o.await(ctx, p)
 }
 
 // Judge returns what an action would do to targets.
 func (o *Outbox) Judge(ctx context.Context, action Action, targets []Target) ([]Outcome, error) {
-	return o.judge(ctx, action, targets)
+	return o.judge(ctx, action, targets, false)
 }
 
-// NamedErasable is the source of the events behind ids, for an erasure.
-func (o *Outbox) NamedErasable(ids []string, discard bool) Source {
-	return &erasable{discard: discard, sources: []Source{o.Named(Erase, ids)}}
-}
+// Erasable is the source of an erasure by a filter.
+func (o *Outbox) Erasable(ctx context.Context, f Filter) (Source, error) { return o.erasable(ctx, f) }
+
+// Scanned is the source of the rows of a scan.
+func Scanned[T any](ctx context.Context, scan *outbox.Scan[T]) Source { return scanned(ctx, scan) }

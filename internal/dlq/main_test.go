@@ -105,23 +105,19 @@ SELECT outbox_uuid_v7(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{
 SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'no', 10, dead_at, 'domain', 'f', created_at FROM outbox_events`)
 }
 
-// targets hands out a fixed set.
-type targets []dlq.Target
-
-func (t *targets) Next(_ context.Context, n int) ([]dlq.Target, error) {
-	part := (*t)[:min(n, len(*t))]
-	*t = (*t)[len(part):]
-	return part, nil
+// fixed is the source of these targets.
+func fixed(targets []dlq.Target) dlq.Source {
+	return func(yield func([]dlq.Target, error) bool) { yield(targets, nil) }
 }
 
 // act does one thing to ids and returns what became of each, in their order.
 func (b *bundle) act(action dlq.Action, ids ...string) []string {
 	b.t.Helper()
-	set := make(targets, len(ids))
+	set := make([]dlq.Target, len(ids))
 	for i, id := range ids {
 		set[i].ID = id
 	}
-	_, outcomes := b.run(b.ctx, change{Action: action, Source: &set})
+	_, outcomes := b.run(b.ctx, change{Action: action, Source: fixed(set)})
 	became := map[string]string{}
 	for _, o := range outcomes {
 		became[o.ID] = o.Outcome
@@ -137,15 +133,16 @@ func (b *bundle) act(action dlq.Action, ids ...string) []string {
 type change struct {
 	Action     dlq.Action
 	Source     dlq.Source
+	Discard    bool
 	Rate       float64
 	Watch      *dlq.Watch
 	OnOutcomes func([]dlq.Outcome) error
 }
 
 // plan makes a plan. What it leaves out is returned too.
-func (b *bundle) plan(action dlq.Action, source dlq.Source) (plan dlq.Plan, leftOut []dlq.Outcome, err error) {
+func (b *bundle) plan(c change) (plan dlq.Plan, leftOut []dlq.Outcome, err error) {
 	b.t.Helper()
-	set, err := b.store.SetOf(b.ctx, action, source)
+	set, err := b.store.SetOf(b.ctx, c.Action, c.Source, c.Discard)
 	require.NoError(b.t, err)
 	plan, err = set.Plan(b.ctx, dlq.PlanParams{
 		OnAdded: func(_ int64, out []dlq.Outcome) error { leftOut = append(leftOut, out...); return nil },
@@ -156,7 +153,7 @@ func (b *bundle) plan(action dlq.Action, source dlq.Source) (plan dlq.Plan, left
 // run makes a plan and runs it. It returns the run with what became of every row, left out or not.
 func (b *bundle) run(ctx context.Context, c change) (dlq.RunResult, []dlq.Outcome) {
 	b.t.Helper()
-	plan, all, err := b.plan(c.Action, c.Source)
+	plan, all, err := b.plan(c)
 	if plan.State == "abandoned" {
 		return dlq.RunResult{Counts: plan.LeftOut}, all
 	}
@@ -174,6 +171,13 @@ func (b *bundle) run(ctx context.Context, c change) (dlq.RunResult, []dlq.Outcom
 	return res, all
 }
 
+// open is the source of the open dead letters, oldest first.
+func (b *bundle) open(f dlq.Filter) dlq.Source {
+	b.t.Helper()
+	f.State = dlq.StateOpen
+	return dlq.Scanned(b.ctx, b.scan(f, outbox.OldestFirst))
+}
+
 func (b *bundle) scan(f dlq.Filter, order outbox.Order) *outbox.Scan[dlq.Entry] {
 	b.t.Helper()
 	scan, err := b.store.ScanDeadLetters(f, order)
@@ -182,10 +186,10 @@ func (b *bundle) scan(f dlq.Filter, order outbox.Order) *outbox.Scan[dlq.Entry] 
 }
 
 // all reads a scan to its end, in pages of n.
-func (b *bundle) all(source dlq.Source, n int) (ids []string) {
+func (b *bundle) all(scan *outbox.Scan[dlq.Entry], n int) (ids []string) {
 	b.t.Helper()
 	for {
-		targets, err := source.Next(b.ctx, n)
+		targets, err := scan.Next(b.ctx, n)
 		require.NoError(b.t, err)
 		if len(targets) == 0 {
 			return ids

@@ -67,17 +67,6 @@ type Summary struct {
 	OrderEffects
 }
 
-// Hopeless counts, by reason, the dead letters of the set that would fail again unchanged.
-func (s Summary) Hopeless() map[string]int64 {
-	found := map[string]int64{}
-	for reason, n := range s.Reasons {
-		if Hopeless(reason) {
-			found[reason] = n
-		}
-	}
-	return found
-}
-
 // What the functions of plans refuse with.
 const (
 	codePlanState    = "OX310"
@@ -85,19 +74,10 @@ const (
 	codePlanLeaseOut = "OX312"
 )
 
-// PlanRefused reports whether err is a plan in another state than the call needs, or one that
-// another process has.
-func PlanRefused(err error) bool { return hasCode(err, codePlanState) || LeaseLost(err) }
-
-// PlanMissing reports whether err is a plan that does not exist.
-func PlanMissing(err error) bool { return hasCode(err, codePlanMissing) }
-
-// LeaseLost reports whether err is a plan that another process has.
-func LeaseLost(err error) bool { return hasCode(err, codePlanLeaseOut) }
-
-func hasCode(err error, code string) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == code
+// leaseLost reports whether err is a plan that another process has.
+func leaseLost(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pg.Code == codePlanLeaseOut
 }
 
 // A process that is gone has left its plan being made or running; its lease tells. What is done is

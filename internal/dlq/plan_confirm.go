@@ -95,7 +95,7 @@ func (c Confirmation) Confirm(p Plan) error {
 	if strings.TrimSpace(c.Note) == "" && p.Note == "" {
 		return fault.Usagef("note: say why, for the audit trail")
 	}
-	if p.Action != Replay || c.Force {
+	if c.Force {
 		return nil
 	}
 	return RefuseHopeless(p)
@@ -103,9 +103,7 @@ func (c Confirmation) Confirm(p Plan) error {
 
 // RefuseHopeless returns the error for a plan that replays dead letters which would fail again; nil
 // when there are none.
-func RefuseHopeless(p Plan) error {
-	return refuseHopeless(p.Summary.Hopeless(), p.Total, p.Action.Noun())
-}
+func RefuseHopeless(p Plan) error { return refuseHopeless(p.Action, p.Summary.Reasons, p.Total) }
 
 func quoted(name string) string {
 	if name == "" {

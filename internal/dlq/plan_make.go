@@ -110,19 +110,15 @@ func (m *making) create(ctx context.Context) error {
 
 // fill adds the chunks, several at a time as they are done when the plan is run.
 func (m *making) fill(ctx context.Context) error {
-	source, err := m.open()
-	if err != nil {
-		return err
-	}
 	g, adding := errgroup.WithContext(ctx)
 	g.SetLimit(runWorkers)
-	for chunk := 1; adding.Err() == nil; chunk++ {
-		var targets []Target
-		if targets, err = source.Next(ctx, ChunkSize); err != nil || len(targets) == 0 {
-			break
-		}
+	chunks := 0
+	err := m.each(ctx, func(targets []Target) error {
+		chunks++
+		chunk := chunks
 		g.Go(func() error { return m.add(ctx, chunk, targets) })
-	}
+		return adding.Err()
+	})
 	if err := cmp.Or(g.Wait(), err); err != nil || m.total > 0 {
 		return err
 	}
@@ -133,7 +129,7 @@ func (m *making) add(ctx context.Context, chunk int, targets []Target) error {
 	var leftOut []Outcome
 	err := m.outbox.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		leftOut, err = outbox.Rows[Outcome](ctx, tx, "add rows to the plan", callPlanAdd, m.id, m.lease, chunk,
-			idsOf(targets), seenOf(m.Action, targets), !m.AtOnce)
+			idsOf(targets), seenOf(m.Action, targets, m.params.Discard), !m.AtOnce)
 		return err
 	})
 	if err != nil {
@@ -204,30 +200,19 @@ func (o *Outbox) transact(ctx context.Context, do func(context.Context, pgx.Tx) 
 	return pgx.BeginTxFunc(ctx, o.DB, opts, func(tx pgx.Tx) error { return do(ctx, tx) })
 }
 
-func idsOf(targets []Target) []string {
-	ids := make([]string, len(targets))
-	for i, t := range targets {
-		ids[i] = cmp.Or(t.ID, t.Given)
-	}
-	return ids
-}
-
 // seenOf is what each target must still have: the time an event was published at, or a dead
 // letter's audit row; nil: anything. Of an event that is to be erased it says whether it may wait.
 // It travels as text: in the simple protocol the driver cannot write an array of times.
-func seenOf(action Action, targets []Target) []*string {
+func seenOf(action Action, targets []Target, discard bool) []*string {
 	seen := make([]*string, len(targets))
 	for i, t := range targets {
 		switch {
 		case action == Republish && t.At != nil:
-			at := instant(*t.At)
-			seen[i] = &at
-		case action == Erase && t.Discard:
-			discard := "discard"
-			seen[i] = &discard
+			seen[i] = new(instant(*t.At))
+		case action == Erase && discard:
+			seen[i] = new("discard")
 		case !action.OnEvents() && t.AuditID != 0:
-			id := fmt.Sprint(t.AuditID)
-			seen[i] = &id
+			seen[i] = new(fmt.Sprint(t.AuditID))
 		}
 	}
 	return seen

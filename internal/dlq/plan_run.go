@@ -1,9 +1,11 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,12 +107,7 @@ func (o *Outbox) run(ctx context.Context, plan Plan, p RunParams) (RunResult, er
 	running, stop := context.WithCancelCause(ctx)
 	beating := make(chan struct{})
 	go func() { defer close(beating); r.beat(running, stop) }()
-	var err error
-	if p.Rate > 0 || p.Watch != nil {
-		err = r.paced(running)
-	} else {
-		err = r.unpaced(running)
-	}
+	err := r.work(running)
 	cause := context.Cause(running)
 	stop(nil)
 	<-beating
@@ -148,54 +145,43 @@ func (r *run) begin(ctx context.Context) error {
 	return r.outbox.change(ctx, callPlanBegin, args, &r.lease)
 }
 
-// unpaced keeps several chunks under way. They hold different rows, so they do not wait for each
-// other.
-func (r *run) unpaced(ctx context.Context) error {
-	chunks := (r.plan.Total - r.plan.Done + ChunkSize - 1) / ChunkSize
+// work does what is left of the plan. Without a pace it keeps several chunks under way: they hold
+// different rows, so they do not wait for each other.
+func (r *run) work(ctx context.Context) error {
+	p, size, workers := r.params, ChunkSize, int64(1)
+	limiter := rate.NewLimiter(rate.Inf, size)
+	switch {
+	case p.Rate > 0:
+		// A quarter of a second's worth at a time keeps the flow even.
+		size = min(ChunkSize, max(1, int(p.Rate/4)))
+		limiter = rate.NewLimiter(rate.Limit(p.Rate), size)
+	case p.Watch == nil:
+		workers = min(runWorkers, max(1, (r.plan.Total-r.plan.Done+ChunkSize-1)/ChunkSize))
+	}
 	g, ctx := errgroup.WithContext(ctx)
-	for range min(runWorkers, max(chunks, 1)) {
+	for range workers {
 		g.Go(func() error {
-			for ctx.Err() == nil {
-				if outcomes, err := r.step(ctx, ChunkSize); err != nil || len(outcomes) == 0 {
+			for step := 0; ; step++ {
+				n := size
+				if p.Watch != nil {
+					n = min(n, rampStep(step))
+				}
+				if err := limiter.WaitN(ctx, n); err != nil {
+					return fmt.Errorf("pace the run: %w", err)
+				}
+				outcomes, err := r.step(ctx, n)
+				if err != nil || len(outcomes) == 0 {
 					return err
 				}
+				if p.Watch != nil {
+					if stop, err := r.watch(ctx, outcomes); err != nil || stop {
+						return err
+					}
+				}
 			}
-			return nil
 		})
 	}
 	return g.Wait()
-}
-
-// paced does one step after the other, as fast as it is allowed to.
-func (r *run) paced(ctx context.Context) error {
-	p := r.params
-	size := func(int) int { return ChunkSize }
-	limiter := rate.NewLimiter(rate.Inf, ChunkSize)
-	if p.Rate > 0 {
-		// A quarter of a second's worth at a time keeps the flow even.
-		burst := min(ChunkSize, max(1, int(p.Rate/4)))
-		limiter = rate.NewLimiter(rate.Limit(p.Rate), burst)
-		size = func(int) int { return burst }
-	}
-	if p.Watch != nil {
-		base := size
-		size = func(step int) int { return min(base(step), p.Watch.step(step)) }
-	}
-	for step := 0; ; step++ {
-		n := size(step)
-		if err := limiter.WaitN(ctx, n); err != nil {
-			return fmt.Errorf("pace the run: %w", err)
-		}
-		outcomes, err := r.step(ctx, n)
-		if err != nil || len(outcomes) == 0 {
-			return err
-		}
-		if p.Watch != nil {
-			if stop, err := r.watch(ctx, outcomes); err != nil || stop {
-				return err
-			}
-		}
-	}
 }
 
 // step does up to n more rows of the plan and tells what became of them. A step that is begun is
@@ -220,23 +206,24 @@ func (r *run) step(ctx context.Context, n int) (outcomes []Outcome, err error) {
 
 // watch waits for what becomes of the events of one step.
 func (r *run) watch(ctx context.Context, outcomes []Outcome) (stop bool, err error) {
-	var sent []Outcome
-	for _, o := range outcomes {
-		if o.Outcome == r.plan.Action.Success() {
-			sent = append(sent, o)
-		}
-	}
+	success := r.plan.Action.Success()
+	sent := slices.DeleteFunc(outcomes, func(o Outcome) bool { return o.Outcome != success })
 	if len(sent) == 0 {
 		return false, nil
 	}
-	r.res.Watched.begin(len(sent))
+	r.res.Watched.begin(int64(len(sent)))
 	if err := r.tell(ctx); err != nil {
 		return true, err
 	}
-	if err := r.params.Watch.follow(ctx, r.outbox, sent, &r.res.Watched); err != nil {
+	w := r.params.Watch
+	fates, err := r.outbox.await(ctx, AwaitParams{
+		Sent: sent, Timeout: w.For, Every: min(w.Every, w.For), OnSettled: func(Outcome) error { return nil },
+	})
+	r.res.Watched.settle(fates)
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return true, err
 	}
-	r.res.Stopped = r.params.Watch.verdict(r.res.Watched)
+	r.res.Stopped = w.verdict(r.res.Watched.Fates)
 	return r.res.Stopped != "", r.tell(ctx)
 }
 
@@ -263,7 +250,7 @@ func (r *run) beat(ctx context.Context, stop context.CancelCauseFunc) {
 		case asked:
 			stop(errAskedToStop)
 			return
-		case LeaseLost(err):
+		case leaseLost(err):
 			stop(err)
 			return
 		}
@@ -278,7 +265,7 @@ func (r *run) end(ctx context.Context, failed error) error {
 	}
 	args := []any{r.plan.ID, r.lease, r.res.Interrupted || failed != nil, why, outbox.JSON{Of: r.res.Watched}}
 	err := r.outbox.change(ctx, callPlanEnd, args, &r.res.State)
-	if LeaseLost(err) && failed != nil {
+	if leaseLost(err) && failed != nil {
 		return nil // it is the error that ended the run
 	}
 	return err

@@ -23,7 +23,7 @@ func TestASummaryIsCountedFromTheRows(t *testing.T) {
 		Reasons: map[string]int64{"invalid_payload": 2, "max_attempts": 1}, Types: plan.Summary.Types,
 		Topics: map[string]int64{"domain": 2, "billing": 1}, Tenants: map[string]int64{tenant: 1}, OrderEffects: dlq.OrderEffects{Behind: 2},
 	}, plan.Summary)
-	require.Equal(t, map[string]int64{"invalid_payload": 2}, plan.Summary.Hopeless())
+	require.ErrorContains(t, dlq.RefuseHopeless(plan), "would fail again unchanged: 2 invalid_payload")
 }
 
 // Of many names the largest hundred are told apart.

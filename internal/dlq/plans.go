@@ -139,17 +139,15 @@ func (o *Outbox) StopPlan(ctx context.Context, id, actor string) error {
 
 // planError gives what the functions of plans refuse its kind.
 func planError(err error) error {
-	var pg *pgconn.PgError
-	switch {
-	case !errors.As(err, &pg):
-		return err
-	case PlanMissing(err):
-		return fault.NotFoundf("%s", pg.Message)
-	case PlanRefused(err):
-		return fault.Hint(fault.Preconditionf("%s", pg.Message), "outboxctl plan list shows what state it is in")
-	default:
-		return err
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch pg.Code {
+		case codePlanMissing:
+			return fault.NotFoundf("%s", pg.Message)
+		case codePlanState, codePlanLeaseOut:
+			return fault.Hint(fault.Preconditionf("%s", pg.Message), "outboxctl plan list shows what state it is in")
+		}
 	}
+	return err
 }
 
 const planCandidatesQuery = `

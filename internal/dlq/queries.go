@@ -131,6 +131,22 @@ SELECT w.id::text AS given, coalesce(e.id::text, '') AS id, coalesce(e.id::text,
   LEFT JOIN outbox_events AS e ON e.id = coalesce(d.event_id, w.id)
  ORDER BY w.ord`
 
+// An event's id stands for itself also when cleanup has removed its row and only dead letters of it
+// are left.
+const resolveErasable = `
+SELECT f.given, coalesce(f.id, '') AS id, coalesce(f.id, '') AS event_id
+  FROM (SELECT w.id::text AS given, w.ord,
+               coalesce(d.event_id, e.id, (SELECT n.event_id FROM outbox_dlq AS n WHERE n.event_id = w.id LIMIT 1))::text AS id
+          FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, ord)
+          LEFT JOIN outbox_dlq AS d ON d.id = w.id
+          LEFT JOIN outbox_events AS e ON e.id = w.id) AS f
+ ORDER BY f.ord`
+
+// The events of dead letters whose rows cleanup has removed. By primary key.
+const selectOrphans = `
+SELECT DISTINCT w.id::text AS id, w.id::text AS event_id FROM unnest($1::uuid[]) AS w(id)
+ WHERE NOT EXISTS (SELECT FROM outbox_events AS e WHERE e.id = w.id)`
+
 // The dead letters that the next audit row of a run tells of; $1 is the one before, $3 any of them:
 // a run of one may have no runId. By outbox_audit_run_idx or primary key.
 const selectRunEntries = `

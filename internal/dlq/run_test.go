@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
@@ -19,14 +20,14 @@ func TestAnInterruptedRunIsResumable(t *testing.T) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	filter := dlq.Filter{State: "open", Until: time.Now()}
 	res, first := b.run(ctx, change{
-		Action: dlq.Replay, Source: b.scan(filter, outbox.OldestFirst),
+		Action: dlq.Replay, Source: b.open(filter),
 		OnOutcomes: func([]dlq.Outcome) error { cancel(); return nil },
 	})
 	require.True(t, res.Interrupted)
 	require.Zero(t, len(first)%dlq.ChunkSize, "a chunk that was begun is finished")
 	require.Less(t, len(first), rows)
 	require.EqualValues(t, len(first), b.count("SELECT count(*) FROM outbox_dlq WHERE state = 'replayed'"), "what was done was told")
-	res, rest := b.run(b.ctx, change{Action: dlq.Replay, Source: b.scan(filter, outbox.OldestFirst)})
+	res, rest := b.run(b.ctx, change{Action: dlq.Replay, Source: b.open(filter)})
 	require.Equal(t, map[string]int64{dlq.Replayed: int64(rows - len(first))}, res.Counts)
 	require.NotContains(t, rest, first[0])
 	require.EqualValues(t, rows, b.count("SELECT sum(affected)::bigint FROM outbox_audit"))
@@ -36,7 +37,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	b := setup(t)
 	b.many(3)
 	var all []dlq.Outcome
-	set, err := b.store.SetOf(b.ctx, dlq.Replay, b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst))
+	set, err := b.store.SetOf(b.ctx, dlq.Replay, b.open(dlq.Filter{}), false)
 	require.NoError(t, err)
 	res, err := set.Preview(b.ctx, dlq.DryRunParams{
 		OnOutcomes: func(o []dlq.Outcome) error { all = append(all, o...); return nil },
@@ -63,7 +64,7 @@ func TestARampStopsWhenEventsDieAgain(t *testing.T) {
 	var steps []int
 	watch := &dlq.Watch{MaxDead: 0.2, For: time.Minute, Every: time.Millisecond}
 	res, _ := b.run(b.ctx, change{
-		Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst),
+		Action: dlq.Replay, Watch: watch, Source: b.open(dlq.Filter{}),
 		OnOutcomes: func(o []dlq.Outcome) error {
 			steps = append(steps, len(o))
 			if len(steps) < 4 {
@@ -89,7 +90,7 @@ func TestARampGoesOnWhileEventsLive(t *testing.T) {
 	watch := &dlq.Watch{MaxDead: 0.05, For: time.Minute, Every: time.Millisecond}
 	steps := 0
 	res, _ := b.run(b.ctx, change{
-		Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst),
+		Action: dlq.Replay, Watch: watch, Source: b.open(dlq.Filter{}),
 		OnOutcomes: func([]dlq.Outcome) error { steps++; b.settle(0); return nil },
 	})
 	require.Empty(t, res.Stopped)
@@ -102,7 +103,7 @@ func TestARampStopsWithoutAPublisher(t *testing.T) {
 	b := setup(t)
 	b.many(10)
 	watch := &dlq.Watch{MaxDead: 1, For: 5 * time.Millisecond, Every: time.Millisecond}
-	res, _ := b.run(b.ctx, change{Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst)})
+	res, _ := b.run(b.ctx, change{Action: dlq.Replay, Watch: watch, Source: b.open(dlq.Filter{})})
 	require.Equal(t, "none of the 1 replayed events was tried within 5ms: is a publisher running?", res.Stopped)
 	require.EqualValues(t, 9, b.count("SELECT count(*) FROM outbox_dlq WHERE state = 'open'"))
 }
@@ -112,7 +113,7 @@ func TestEventsThatKeepFailingCountWithTheDead(t *testing.T) {
 	b.many(10)
 	watch := &dlq.Watch{MaxDead: 0.5, For: 5 * time.Millisecond, Every: time.Millisecond}
 	res, _ := b.run(b.ctx, change{
-		Action: dlq.Replay, Watch: watch, Source: b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst),
+		Action: dlq.Replay, Watch: watch, Source: b.open(dlq.Filter{}),
 		OnOutcomes: func([]dlq.Outcome) error {
 			b.exec("UPDATE outbox_events SET attempt_count = 1, last_error = 'no' WHERE dead_at IS NULL")
 			return nil
@@ -128,7 +129,7 @@ func TestAPlanIsRunExactly(t *testing.T) {
 	replayed, _ := b.die(death{})
 	gone, goneEvent := b.die(death{})
 	changed, changedEvent := b.die(death{})
-	plan, leftOut, err := b.plan(dlq.Replay, b.scan(dlq.Filter{State: "open"}, outbox.OldestFirst))
+	plan, leftOut, err := b.plan(change{Action: dlq.Replay, Source: b.open(dlq.Filter{})})
 	require.NoError(t, err)
 	require.Empty(t, leftOut)
 
@@ -153,17 +154,18 @@ func TestAPlanLeavesOutWhatCannotBeChanged(t *testing.T) {
 	good, _ := b.die(death{})
 	replayed, _ := b.die(death{State: "replayed"})
 	missing := uuid.NewString()
-	set := targets{{ID: replayed}, {ID: good}, {Given: missing}}
-	plan, leftOut, err := b.plan(dlq.Replay, &set)
+	set := []dlq.Target{{ID: replayed}, {ID: good}, {Given: missing}}
+	plan, leftOut, err := b.plan(change{Action: dlq.Replay, Source: fixed(set)})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, plan.Total)
 	require.Equal(t, map[string]int64{dlq.AlreadyReplayed: 1, dlq.NotFound: 1}, plan.LeftOut)
 	require.Equal(t, []string{replayed, missing}, []string{leftOut[0].ID, leftOut[1].ID})
 
-	set = targets{{ID: replayed}}
-	plan, _, err = b.plan(dlq.Replay, &set)
+	plan, _, err = b.plan(change{Action: dlq.Replay, Source: fixed(set[:1])})
 	require.EqualError(t, err, "the dead letter could not be replayed")
 	require.Equal(t, []any{"abandoned", "nothing to replay"}, []any{plan.State, plan.EndedWhy})
 	_, err = b.store.Run(b.ctx, plan, dlq.RunParams{Runner: "tester"})
-	require.True(t, dlq.PlanRefused(err), "%v", err)
+	var pg *pgconn.PgError
+	require.ErrorAs(t, err, &pg)
+	require.Equal(t, "OX310", pg.Code)
 }

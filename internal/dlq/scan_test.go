@@ -228,14 +228,15 @@ func TestIDsMayBeTheDeadLettersOrTheEvents(t *testing.T) {
 	targets, err = b.store.Resolve(b.ctx, []string{event}, dlq.StateDiscarded)
 	require.NoError(t, err)
 	require.Equal(t, third, targets[0].ID)
-	require.Equal(t, []string{second, unknown}, orGiven(b, b.store.Named(dlq.Replay, []string{event, second, unknown, event})), "each once")
+	require.Equal(t, []string{second, unknown}, orGiven(b, b.store.Named(b.ctx, dlq.Replay, []string{event, second, unknown, event})), "each once")
 }
 
 func orGiven(b *bundle, s dlq.Source) (ids []string) {
-	targets, err := s.Next(b.ctx, 100)
-	require.NoError(b.t, err)
-	for _, t := range targets {
-		ids = append(ids, or(t.ID, t.Given))
+	for targets, err := range s {
+		require.NoError(b.t, err)
+		for _, t := range targets {
+			ids = append(ids, or(t.ID, t.Given))
+		}
 	}
 	return ids
 }

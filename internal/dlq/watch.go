@@ -1,15 +1,13 @@
 package dlq
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"time"
 )
 
-// rampSteps are the sizes of the first steps of a watched run: a cause that is
-// not fixed costs one event, not a thousand.
-func rampSteps() []int { return []int{1, 2, 5, 20, 50, 200, 500} }
+// rampStep is the size of the nth step of a watched run: a cause that is not fixed costs one event,
+// not a thousand.
+func rampStep(n int) int { return [...]int{1, 2, 5, 20, 50, 200, 500, ChunkSize}[min(n, 7)] }
 
 // Watch stops a run when the events it replays die again.
 type Watch struct {
@@ -27,8 +25,8 @@ func DefaultWatch() Watch {
 	return Watch{MaxDead: 0.05, For: 30 * time.Second, Every: 250 * time.Millisecond}
 }
 
-// Watched counts what became of replayed events.
-type Watched struct {
+// Fates counts what became of events that were sent again.
+type Fates struct {
 	Published int64 `json:"published"`
 	// Dead died again.
 	Dead int64 `json:"dead"`
@@ -37,6 +35,15 @@ type Watched struct {
 	Failing int64 `json:"failing"`
 	// Waiting had not been tried when the watch over them ended.
 	Waiting int64 `json:"waiting"`
+}
+
+// All is how many events that are.
+func (f Fates) All() int64 { return f.Published + f.Dead + f.Failing + f.Waiting }
+
+// Watched is what became of replayed events.
+type Watched struct {
+	Fates
+
 	// Steps are the newest steps of a run that is watched, one after the other; the last may be under
 	// way.
 	Steps []WatchedStep `json:"steps,omitempty"`
@@ -44,56 +51,29 @@ type Watched struct {
 
 // WatchedStep is what became of the events of one step.
 type WatchedStep struct {
-	Rows      int64 `json:"rows"`
-	Published int64 `json:"published"`
-	Dead      int64 `json:"dead"`
-	Failing   int64 `json:"failing"`
-	Waiting   int64 `json:"waiting"`
+	Rows int64 `json:"rows"`
+	Fates
 }
 
 // stepsKept is how many steps a plan keeps: the growing ones, and the newest of those that follow.
 const stepsKept = 20
 
-// Any reports whether something was watched.
-func (w Watched) Any() bool { return w.Published+w.Dead+w.Failing+w.Waiting > 0 }
-
 // begin adds a step whose events are sent and not yet judged.
-func (w *Watched) begin(rows int) {
+func (w *Watched) begin(rows int64) {
 	if len(w.Steps) == stepsKept {
 		w.Steps = w.Steps[1:]
 	}
-	w.Steps = append(w.Steps, WatchedStep{Rows: int64(rows), Waiting: int64(rows)})
+	w.Steps = append(w.Steps, WatchedStep{rows, Fates{Waiting: rows}})
 }
 
-func (w *Watched) add(more Watched) {
-	w.Published += more.Published
-	w.Dead += more.Dead
-	w.Failing += more.Failing
-	w.Waiting += more.Waiting
-	if last := len(w.Steps) - 1; last >= 0 {
-		w.Steps[last] = WatchedStep{w.Steps[last].Rows, more.Published, more.Dead, more.Failing, more.Waiting}
-	}
-}
-
-func (w *Watch) step(n int) int {
-	if steps := rampSteps(); n < len(steps) {
-		return steps[n]
-	}
-	return ChunkSize
-}
-
-// follow waits until every event is published or dead, but no longer than the
-// watch says, and adds up what it saw.
-func (w *Watch) follow(ctx context.Context, o *Outbox, sent []Outcome, sum *Watched) error {
-	seen, err := o.await(ctx, AwaitParams{
-		Sent: sent, Timeout: w.For, Every: min(w.Every, w.For), OnSettled: func(Outcome) error { return nil },
-	})
-	sum.add(seen)
-	return cmp.Or(err, ctx.Err())
+// settle adds what became of the step that was begun last.
+func (w *Watched) settle(f Fates) {
+	w.Steps[len(w.Steps)-1].Fates = f
+	w.Fates = Fates{w.Published + f.Published, w.Dead + f.Dead, w.Failing + f.Failing, w.Waiting + f.Waiting}
 }
 
 // verdict returns the reason why a run must stop, or nothing.
-func (w *Watch) verdict(sum Watched) string {
+func (w *Watch) verdict(sum Fates) string {
 	bad := sum.Dead + sum.Failing
 	judged := bad + sum.Published
 	if judged == 0 {

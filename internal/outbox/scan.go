@@ -45,8 +45,6 @@ type Target struct {
 	ID, EventID string
 	// At is when the event was published, or the dead letter was written; nil: never.
 	At *time.Time
-	// Discard: it is erased also when it waits to be published.
-	Discard bool
 	// AuditID is the audit row that a dead letter must still have; 0: any.
 	AuditID int64
 }

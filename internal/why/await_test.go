@@ -36,7 +36,7 @@ func TestAwaitTellsWhatBecameOfEachEvent(t *testing.T) {
 	require.EqualError(t, err, "not published: 3 of 4 events")
 	kind, _ := fault.KindOf(err)
 	require.Equal(t, fault.Partial, kind)
-	require.Equal(t, dlq.Watched{Published: 1, Dead: 1, Failing: 1, Waiting: 1}, sum)
+	require.Equal(t, dlq.Fates{Published: 1, Dead: 1, Failing: 1, Waiting: 1}, sum)
 	require.Equal(t, map[string]string{ids[0]: "published", ids[1]: "dead", ids[2]: "failing", ids[3]: "waiting"}, became)
 
 	b.exec("UPDATE outbox_events SET published_at = now(), dead_at = NULL")
