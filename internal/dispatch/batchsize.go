@@ -8,15 +8,13 @@ const maxBatch = 1000
 // batchSize adapts the batch to the backlog: it doubles while claims come back
 // full and falls back to the configured size when they do not.
 type batchSize struct {
-	base, max int
+	base int
 
 	mu  sync.Mutex
 	cur int
 }
 
-func newBatchSize(base int) *batchSize {
-	return &batchSize{base: base, max: max(base, maxBatch), cur: base}
-}
+func newBatchSize(base int) *batchSize { return &batchSize{base: base, cur: base} }
 
 func (s *batchSize) limit() int {
 	s.mu.Lock()
@@ -30,7 +28,7 @@ func (s *batchSize) done(limit, got int) {
 	defer s.mu.Unlock()
 	switch {
 	case got >= s.cur:
-		s.cur = min(2*s.cur, s.max)
+		s.cur = min(2*s.cur, max(s.base, maxBatch))
 	case got < limit && got < s.cur/2:
 		s.cur = s.base
 	}

@@ -5,24 +5,14 @@ import (
 	"time"
 )
 
-// Class is what a failed publish means for the row and for its topic. It is the public
-// package's, which converts its own.
+// Class is what a failed publish means for the row and for its topic. The public package, which
+// converts its own, explains the classes.
 type Class uint8
 
 const (
-	// Retryable: the broker may accept the same message later. The row loses
-	// an attempt and waits.
 	Retryable Class = iota
-	// Refused: the broker does not accept this message, and it is not known
-	// whether the message or its topic is to blame. The topic's other answers
-	// decide.
 	Refused
-	// Rejected: the broker will never accept this message, although it has
-	// accepted another one of the same topic since. The row dies.
 	Rejected
-	// Misconfigured: nothing is wrong with the message, its topic is missing,
-	// forbidden or in the wrong state. The topic pauses, rows keep their
-	// attempts.
 	Misconfigured
 )
 
@@ -39,37 +29,23 @@ func (c Class) String() string {
 	}
 }
 
-// Failure is a failed publish together with its class.
+// Failure is a failed publish with its class and the broker's code: a Failure of the public
+// package turns into one by errors.As.
 type Failure struct {
+	error
 	Class Class
-	// Code is the broker's own word for the error. It is a metric label, so it must
-	// come from a small set.
-	Code string
-	// Err is the broker's own error.
-	Err error
+	Code  string
 }
 
-// NewFailure is a failure of a class. Only the broker's package knows which class
-// a code of its broker has; where in doubt it is Retryable: waiting is safe,
-// dead-lettering a good event is not.
-func NewFailure(class Class, code string, err error) *Failure {
-	return &Failure{Class: class, Code: code, Err: err}
-}
+// NewFailure is a failure of a class.
+func NewFailure(class Class, code string, err error) *Failure { return &Failure{err, class, code} }
 
-func (f *Failure) Error() string {
-	if f.Err == nil {
-		return f.Code
-	}
-	return f.Err.Error()
-}
-
-func (f *Failure) Unwrap() error { return f.Err }
+func (f *Failure) Unwrap() error { return f.error }
 
 // ClassOf reads the class of a failed publish. An error without one is
 // retryable.
 func ClassOf(err error) Class {
-	var f *Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.Class
 	}
 	return Retryable
@@ -80,8 +56,7 @@ const codeUnknown = "unknown"
 
 // CodeOf reads the broker's code of a failed publish.
 func CodeOf(err error) string {
-	var f *Failure
-	if errors.As(err, &f) && f.Code != "" {
+	if f, ok := errors.AsType[*Failure](err); ok && f.Code != "" {
 		return f.Code
 	}
 	return codeUnknown
@@ -135,8 +110,7 @@ func RetryAfter(err error, wait time.Duration) error {
 
 // waitOf is how long the broker wants to be left alone; zero where it did not say.
 func waitOf(err error) time.Duration {
-	var r *retryAfter
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*retryAfter](err); ok {
 		return r.wait
 	}
 	return 0

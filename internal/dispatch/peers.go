@@ -67,10 +67,7 @@ func Holders(ctx context.Context, db outbox.Querier) ([]Peer, error) {
 			p.State = PublisherState{}
 		}
 		takes := p.State.Takes
-		p.InFlight, p.Namespace, p.TenantID, p.EventTypes = int64(p.State.InFlight), takes.Namespace, takes.TenantID, takes.EventTypes
-		if p.EventTypes == nil {
-			p.EventTypes = []string{}
-		}
+		p.InFlight, p.Namespace, p.TenantID, p.EventTypes = int64(p.State.InFlight), takes.Namespace, takes.TenantID, orEmpty(takes.EventTypes)
 	}
 	return found, nil
 }

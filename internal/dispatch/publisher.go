@@ -35,11 +35,7 @@ type Result resultFields
 
 // Publisher hands messages to a broker. What it promises stands at the interface of the
 // public package dispatch.
-type Publisher interface {
-	Publish(ctx context.Context, topic string, msgs []Message) []Result
-	Limits(topic string) wire.Limits
-	Ready(ctx context.Context, topic string) error
-}
+type Publisher = Foreign[Message, Result]
 
 // Foreign is a Publisher with message and result types of its own.
 type Foreign[M, R any] interface {

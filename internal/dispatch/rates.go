@@ -39,7 +39,7 @@ func newRates(catalogue Catalogue, names outbox.Names) *rates {
 		one := r.byName[[2]string{n.Namespace, n.Type}]
 		if one == nil {
 			one = &typeRate{name: n.Type, namespace: n.Namespace, perSecond: t.Policy.Rate, types: names.Only(n.Namespace, n.Type)}
-			one.share(1)
+			one.part = rate.NewLimiter(one.share(1))
 			r.all = append(r.all, one)
 			r.byName[[2]string{n.Namespace, n.Type}] = one
 		}
@@ -48,16 +48,10 @@ func newRates(catalogue Catalogue, names outbox.Names) *rates {
 	return r
 }
 
-// share takes the part of one of so many publishers. At most a second's worth is sent at once.
-func (t *typeRate) share(publishers int) {
-	part := t.perSecond / float64(max(publishers, 1))
-	burst := max(int(part), 1)
-	if t.part == nil {
-		t.part = rate.NewLimiter(rate.Limit(part), burst)
-		return
-	}
-	t.part.SetLimit(rate.Limit(part))
-	t.part.SetBurst(burst)
+// share is the part of one of so many publishers. At most a second's worth is sent at once.
+func (t *typeRate) share(publishers int) (part rate.Limit, burst int) {
+	part = rate.Limit(t.perSecond / float64(max(publishers, 1)))
+	return part, max(int(part), 1)
 }
 
 // of is the rate that a row's type has, or nil.
@@ -133,7 +127,9 @@ func (d *Dispatcher) ShareRates(live func(namespace, eventType string) int) {
 	d.rates.mu.Lock()
 	defer d.rates.mu.Unlock()
 	for _, t := range d.rates.all {
-		t.share(live(t.namespace, t.name))
+		part, burst := t.share(live(t.namespace, t.name))
+		t.part.SetLimit(part)
+		t.part.SetBurst(burst)
 	}
 }
 

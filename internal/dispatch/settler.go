@@ -141,27 +141,22 @@ func (s *settler) settle(abandon, last context.Context, v Verdicts) {
 		settled, err := s.store.Settle(ctx, v)
 		cancel()
 		report := SettleReport{Rows: v.Len(), Settled: settled, Took: time.Since(begun), Err: err}
-		if err == nil {
-			// After a lost reply the missing rows may be those the first try
-			// settled, so they prove nothing about the lease.
-			if !repeated {
-				report.Lost = v.Len() - settled.Len()
-			}
-			s.observe.Settled(report)
-			return
+		// After a lost reply the missing rows may be those the first try
+		// settled, so they prove nothing about the lease.
+		if err == nil && !repeated {
+			report.Lost = v.Len() - settled.Len()
 		}
 		s.observe.Settled(report)
+		if err == nil {
+			return
+		}
 		if errors.Is(err, ErrRefused) && v.Len() > 1 {
 			left, right := v.halves()
 			s.settle(abandon, last, left)
 			s.settle(abandon, last, right)
 			return
 		}
-		if errors.Is(err, ErrRefused) || time.Since(started) > s.patience {
-			s.observe.Trouble("settle", err)
-			return
-		}
-		if wait.For(abandon, pause) != nil {
+		if errors.Is(err, ErrRefused) || time.Since(started) > s.patience || wait.For(abandon, pause) != nil {
 			s.observe.Trouble("settle", err)
 			return
 		}
@@ -171,16 +166,11 @@ func (s *settler) settle(abandon, last context.Context, v Verdicts) {
 
 // halves splits v into two parts with about as many rows each.
 func (v Verdicts) halves() (left, right Verdicts) {
-	split := func(n int, room *int) int {
-		k := min(n, *room)
-		*room -= k
-		return k
-	}
-	room := v.Len() / 2
-	i := split(len(v.Published), &room)
-	j := split(len(v.Failed), &room)
-	k := split(len(v.Dead), &room)
-	l := split(len(v.Released), &room)
+	half := v.Len() / 2
+	i := min(len(v.Published), half)
+	j := min(len(v.Failed), half-i)
+	k := min(len(v.Dead), half-i-j)
+	l := half - i - j - k
 	left = Verdicts{v.Published[:i], v.Failed[:j], v.Dead[:k], v.Released[:l]}
 	right = Verdicts{v.Published[i:], v.Failed[j:], v.Dead[k:], v.Released[l:]}
 	return left, right

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func prepare(catalogue Catalogue, limitsOf func(topic string) wire.Limits, row *
 	}
 	if t.Aggregate != row.AggregateType {
 		return topic, Message{}, &unfit{outbox.ReasonAggregateMismatch,
-			fmt.Errorf("event type %s belongs to aggregate %s, the row says %s", row.EventType, aggregateName(t.Aggregate), aggregateName(row.AggregateType)), true}
+			fmt.Errorf("event type %s belongs to aggregate %s, the row says %s", row.EventType, cmp.Or(t.Aggregate, "none"), cmp.Or(row.AggregateType, "none")), true}
 	}
 	notes, err := checkPayload(catalogue, t, row)
 	if err != nil {
@@ -70,18 +71,10 @@ func prepare(catalogue Catalogue, limitsOf func(topic string) wire.Limits, row *
 
 // unfitFor returns the reason for which a row dies: it is too large, or wrong.
 func unfitFor(err error) *unfit {
-	var tooLarge *wire.TooLargeError
-	if errors.As(err, &tooLarge) {
+	if errors.As(err, new(*wire.TooLargeError)) {
 		return &unfit{reason: outbox.ReasonMessageTooLarge, err: err}
 	}
 	return &unfit{reason: outbox.ReasonInvalidPayload, err: err}
-}
-
-func aggregateName(name string) string {
-	if name == "" {
-		return "none"
-	}
-	return name
 }
 
 // checkPayload holds a row to what Emit would have accepted: rows can be
@@ -105,8 +98,7 @@ func checkPayload(catalogue Catalogue, t wire.EventType, row *Claimed) (notes No
 		data = envelope.Data
 	}
 	notes.ExtraFields, err = catalogue.Check(row.Namespace, row.EventType, data)
-	var payload *wire.PayloadError
-	if err != nil && !errors.As(err, &payload) {
+	if err != nil && !errors.As(err, new(*wire.PayloadError)) {
 		return notes, fmt.Errorf("the payload cannot be checked: %w", err)
 	}
 	return notes, err
