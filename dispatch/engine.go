@@ -162,9 +162,9 @@ func (d *Dispatcher) Checks() []Check {
 		{"claims", func(context.Context) error { return engine.ClaimsReady() }},
 		{"catalogue", d.catalogueReady},
 	}
-	for _, topic := range engine.TopicNames() {
-		ready := func(ctx context.Context) error { return engine.TopicReady(ctx, topic) }
-		checks = append(checks, Check{"topic " + topic, ready})
+	for _, t := range engine.Topics() {
+		ready := func(ctx context.Context) error { return engine.TopicReady(ctx, t.Topic) }
+		checks = append(checks, Check{"topic " + t.Topic, ready})
 	}
 	return checks
 }

@@ -2,26 +2,22 @@ package dispatch
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// TopicState is whether a topic is published to.
+// TopicState is whether a topic is published to: Health in the public package.
 type TopicState string
 
-// The states of a topic.
+// The states of a topic. Only rows of a healthy one are claimed.
 const (
-	// TopicHealthy: its rows are claimed and published.
-	TopicHealthy TopicState = "healthy"
-	// TopicRecovering: the broker answers again and one row is on trial.
-	TopicRecovering TopicState = "recovering"
-	// TopicUnreachable: the broker cannot be reached or stores nothing. None of
-	// the topic's rows are claimed.
+	TopicHealthy    TopicState = "healthy"
+	TopicRecovering TopicState = "recovering" // one row is on trial
+	// TopicUnreachable: the broker cannot be reached or stores nothing.
 	TopicUnreachable TopicState = "unreachable"
-	// TopicMisconfigured: the broker answers and refuses the topic: it is
-	// missing, forbidden or in the wrong state. None of its rows are claimed
-	// until that is fixed.
+	// TopicMisconfigured: the broker answers and refuses the topic.
 	TopicMisconfigured TopicState = "misconfigured"
 )
 
@@ -49,6 +45,11 @@ type breaker struct {
 	asking chan struct{}
 	// keyed sends the groups of ordering keys that begin on this topic.
 	keyed sendQueue
+	// trialAfter is the seq behind which the next trial looks first. It starts
+	// at the largest seq that was sent in vain and moves on with every trial, so
+	// that an outage in which the probe succeeds and publishing does not burns
+	// one attempt of many rows and not every attempt of one.
+	trialAfter atomic.Int64
 
 	mu     sync.Mutex
 	status TopicReport
@@ -63,11 +64,6 @@ type breaker struct {
 	refused map[string]time.Time
 	// failed are the messages that the destination has failed, since it accepted one.
 	failed map[string]bool
-	// trialAfter is the seq behind which the next trial looks first. It starts
-	// at the largest seq that was sent in vain and moves on with every trial, so
-	// that an outage in which the probe succeeds and publishing does not burns
-	// one attempt of many rows and not every attempt of one.
-	trialAfter int64
 }
 
 func newBreaker(topic string, types outbox.Types) *breaker {
@@ -83,11 +79,7 @@ func (b *breaker) snapshot() TopicReport {
 	return b.status
 }
 
-func (b *breaker) healthy() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.status.State == TopicHealthy
-}
+func (b *breaker) healthy() bool { return b.snapshot().State == TopicHealthy }
 
 // begin returns the generation a request belongs to.
 func (b *breaker) begin() int {
@@ -123,7 +115,7 @@ func (b *breaker) trip(generation int, now time.Time, sentTo int64, err error) (
 		return false
 	}
 	b.generation++
-	b.trialAfter = sentTo
+	b.trialAfter.Store(sentTo)
 	b.setLocked(stateFor(err), now, err)
 	return true
 }
@@ -136,28 +128,16 @@ func (b *breaker) move(state TopicState, now time.Time, err error) TopicReport {
 	return b.status
 }
 
-func (b *breaker) trialStart() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.trialAfter
-}
-
-func (b *breaker) tried(seq int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.trialAfter = seq
-}
-
 func (b *breaker) setLocked(state TopicState, now time.Time, err error) {
 	if (b.status.State == TopicHealthy) != (state == TopicHealthy) {
 		b.status.Since = now
 	}
 	b.status.State = state
-	if err != nil {
+	switch {
+	case state == TopicHealthy:
+		b.status = TopicReport{Topic: b.topic, State: state, Since: b.status.Since}
+	case err != nil:
 		b.status.Code, b.status.Error, b.status.Answered = CodeOf(err), storedError(err), isAnswered(err)
-	}
-	if state == TopicHealthy {
-		b.status = TopicReport{Topic: b.topic, State: TopicHealthy, Since: b.status.Since}
 	}
 }
 

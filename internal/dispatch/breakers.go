@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -12,7 +13,6 @@ import (
 type breakers struct {
 	mu      sync.Mutex
 	byTopic map[string]*breaker
-	topics  []string
 }
 
 // newBreakers groups the event types in scope by the topic they go to.
@@ -23,7 +23,6 @@ func newBreakers(names outbox.Names, scope Scope) *breakers {
 			b.byTopic[topic] = newBreaker(topic, types)
 		}
 	}
-	b.topics = slices.Sorted(maps.Keys(b.byTopic))
 	return b
 }
 
@@ -48,19 +47,15 @@ func (b *breakers) at(topic string) *breaker {
 		// apart in a claim, but its failures still must be.
 		br = newBreaker(topic, nil)
 		b.byTopic[topic] = br
-		b.topics = slices.Sorted(maps.Keys(b.byTopic))
 	}
 	return br
 }
 
+// all lists the breakers by topic.
 func (b *breakers) all() []*breaker {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	out := make([]*breaker, len(b.topics))
-	for i, topic := range b.topics {
-		out[i] = b.byTopic[topic]
-	}
-	return out
+	return slices.SortedFunc(maps.Values(b.byTopic), func(a, b *breaker) int { return cmp.Compare(a.topic, b.topic) })
 }
 
 // except lists the event types not to claim now, and the topics among them that
@@ -78,22 +73,7 @@ func (b *breakers) except(isCrowded func(topic string) bool) (types outbox.Types
 	return types, crowded
 }
 
-// status lists every topic in alphabetical order.
-func (b *breakers) status() []TopicReport {
-	all := b.all()
-	out := make([]TopicReport, len(all))
-	for i, br := range all {
-		out[i] = br.snapshot()
-	}
-	return out
-}
-
 // healthy reports whether every topic is published to.
 func (b *breakers) healthy() bool {
-	for _, br := range b.all() {
-		if !br.healthy() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b.all(), func(br *breaker) bool { return !br.healthy() })
 }

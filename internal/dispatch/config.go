@@ -114,10 +114,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports every problem of the configuration at once, defaults
-// applied.
-func (c Config) Validate() error { return c.withDefaults().validate() }
-
 // sendBy is how old a claim may be when its rows are sent. Later the lease
 // could end before the broker's answer is settled.
 func (c Config) sendBy() time.Duration { return c.Lease - c.PublishTimeout - c.SettleTimeout }
@@ -125,7 +121,10 @@ func (c Config) sendBy() time.Duration { return c.Lease - c.PublishTimeout - c.S
 // lastSettle is the end of ShutdownTimeout that is kept for settling.
 func (c Config) lastSettle() time.Duration { return min(c.SettleTimeout, c.ShutdownTimeout/4) }
 
-func (c Config) validate() error {
+// Validate reports every problem of the configuration at once, defaults
+// applied.
+func (c Config) Validate() error {
+	c = c.withDefaults()
 	var problems []error
 	refuse := func(bad bool, format string, args ...any) {
 		if bad {

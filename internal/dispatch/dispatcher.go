@@ -34,7 +34,8 @@ type Dispatcher struct {
 	rates    *rates
 	settler  *settler
 	probes   *rate.Limiter
-	pulse    pulse
+	// pulse is when the loop last moved.
+	pulse atomic.Int64
 	// lastClaim is how the latest claim ended.
 	lastClaim atomic.Pointer[error]
 
@@ -54,13 +55,10 @@ type Dispatcher struct {
 
 // New builds a dispatcher. The configuration's problems are reported together.
 func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, observe Observer, waker Waker) (*Dispatcher, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if waker == nil {
-		waker = noWaker{}
-	}
+	cfg = cfg.withDefaults()
 	d := &Dispatcher{
 		cfg: cfg, store: store, publisher: publisher, catalogue: catalogue, observe: observe, waker: waker,
 		inFlight: newInFlightLimit(cfg.MaxInFlight, cfg.MaxInFlightBytes, cfg.BatchSize),
@@ -70,7 +68,7 @@ func New(cfg Config, store Store, publisher Publisher, catalogue Catalogue, obse
 		probes:   rate.NewLimiter(probesPerSecond, 1),
 	}
 	d.plainStream, d.orderedStream = newPlainStream(d), newOrderedStream(d)
-	d.pulse.beat(time.Now())
+	d.beat()
 	return d, nil
 }
 
@@ -151,12 +149,7 @@ func (d *Dispatcher) limitShutdown(running context.Context, quit <-chan struct{}
 }
 
 // Topics lists the state of every topic.
-func (d *Dispatcher) Topics() []TopicReport { return d.breakers.status() }
-
-// TopicNames lists the topics of the event types in scope.
-func (d *Dispatcher) TopicNames() []string {
-	return column(d.Topics(), func(s TopicReport) string { return s.Topic })
-}
+func (d *Dispatcher) Topics() []TopicReport { return column(d.breakers.all(), (*breaker).snapshot) }
 
 // TopicReady returns the reason why a topic cannot be published to. The broker is
 // asked only when the topic is healthy and has accepted nothing lately, and at once:
@@ -188,7 +181,9 @@ func (d *Dispatcher) InFlight() (rows int, bytes int64) { return d.inFlight.load
 // LastPulse is when the loop last moved. It moves even while the database is
 // away: an outage must not look like a hung process, or a supervisor restarts
 // every publisher in the middle of it.
-func (d *Dispatcher) LastPulse() time.Time { return d.pulse.last() }
+func (d *Dispatcher) LastPulse() time.Time { return time.Unix(0, d.pulse.Load()) }
+
+func (d *Dispatcher) beat() { d.pulse.Store(time.Now().UnixNano()) }
 
 // Alive returns an error when the loop has stopped. It waits at most for room in flight,
 // which the broker's time-out bounds.
@@ -208,6 +203,11 @@ func (d *Dispatcher) paused() (texts []string) {
 	return texts
 }
 
-// LookAgain makes the next claims look at everything that waits: a pause has ended, and what it
-// held back is behind the hint.
-func (d *Dispatcher) LookAgain() { d.rewind() }
+// LookAgain makes the next claims sweeps: something behind the hint may be claimable now.
+func (d *Dispatcher) LookAgain() {
+	now := time.Now()
+	d.plainStream.cursor.rewind(now)
+	d.plainStream.detours.rewind(now)
+	d.orderedStream.cursor.rewind(now)
+	d.orderedStream.nudge()
+}

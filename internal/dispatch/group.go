@@ -152,22 +152,13 @@ func (d *Dispatcher) settleGroup(g *group, v Verdicts) {
 		if d.inFlight.end(g) {
 			d.orderedStream.cursor.sweepSooner()
 		}
-		if g.key != "" {
-			d.orderedStream.settled(g.key)
+		if g.key != "" { // what comes next in it waits for no poll
+			d.orderedStream.keys.settled(g.key, d.orderedStream.cursor.rationed(time.Now()))
+			d.orderedStream.nudge()
 		}
-		d.groups.end()
+		d.groups.add(-1)
 	}})
-}
-
-// settled has what comes next in a key claimed, so that it waits for no poll.
-func (s *stream) settled(key string) {
-	s.keys.settled(key, s.cursor.rationed(time.Now()))
-	s.nudge()
 }
 
 // keysOf are the leases of rows.
 func keysOf(rows []*Claimed) []Key { return column(rows, func(r *Claimed) Key { return r.Key }) }
-
-type textError string
-
-func (e textError) Error() string { return string(e) }

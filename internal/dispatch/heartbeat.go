@@ -3,6 +3,8 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -87,14 +89,10 @@ func (c *CatalogueReport) Leaves(namespace, eventType string) bool {
 
 // Left lists the event types that the publisher leaves to others in some namespace.
 func (c *CatalogueReport) Left() (types []string) {
-	if c != nil {
-		for _, list := range []TypesIn{c.Unknown, c.StoodDown} {
-			for _, names := range list {
-				types = append(types, names...)
-			}
-		}
+	if c == nil {
+		return nil
 	}
-	return types
+	return slices.Concat(slices.AppendSeq(slices.Collect(maps.Values(c.Unknown)), maps.Values(c.StoodDown))...)
 }
 
 // State is what this dispatcher reports of itself.
@@ -104,7 +102,7 @@ func (d *Dispatcher) State() PublisherState {
 	for i := range topics {
 		topics[i].Since = topics[i].Since.UTC()
 	}
-	return PublisherState{InFlight: rows, InFlightBytes: bytes, Published: d.totals.published.Load(), Topics: topics}
+	return PublisherState{InFlight: rows, InFlightBytes: bytes, Published: d.Totals().Published, Topics: topics}
 }
 
 // Heartbeat keeps the publisher's row in outbox_publishers. It is for people:
@@ -127,7 +125,8 @@ func (h *Heartbeat) Run(ctx context.Context) {
 	ticker := time.NewTicker(heartbeatEvery)
 	defer ticker.Stop()
 	for beats := 0; ; beats++ {
-		h.exec(lasting, beatSQL, h.Identity.ID, h.Identity.Host, h.Identity.PID, h.Identity.Version, h.state())
+		state, _ := json.Marshal(h.State()) // strings and numbers always encode
+		h.exec(lasting, beatSQL, h.Identity.ID, h.Identity.Host, h.Identity.PID, h.Identity.Version, string(state))
 		if beats%int(pruneAfter/heartbeatEvery) == 0 {
 			h.exec(ctx, pruneSQL, pruneAfter.Milliseconds())
 		}
@@ -139,14 +138,6 @@ func (h *Heartbeat) Run(ctx context.Context) {
 			return
 		}
 	}
-}
-
-func (h *Heartbeat) state() string {
-	text, err := json.Marshal(h.State())
-	if err != nil {
-		return "{}" // a struct of strings and numbers always encodes
-	}
-	return string(text)
 }
 
 func (h *Heartbeat) exec(ctx context.Context, sql string, args ...any) {

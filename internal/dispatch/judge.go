@@ -15,10 +15,10 @@ import (
 // Its cause is why the last attempt failed.
 func attemptsSpent(row *Claimed, limit int) *unfit {
 	if answer, ok := row.refused(); ok {
-		return &unfit{reason: outbox.ReasonRejectedByBroker, err: textError(answer)}
+		return &unfit{reason: outbox.ReasonRejectedByBroker, err: errors.New(answer)}
 	}
 	if row.LastError != "" {
-		return &unfit{reason: outbox.ReasonMaxAttempts, err: textError(row.LastError)}
+		return &unfit{reason: outbox.ReasonMaxAttempts, err: errors.New(row.LastError)}
 	}
 	return &unfit{reason: outbox.ReasonMaxAttempts, err: fmt.Errorf(
 		"no attempts left: %d of %d were used, and none has left an error", row.AttemptCount, limit)}

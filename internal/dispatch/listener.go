@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,9 +38,7 @@ type Listener struct {
 	observe Observer
 	hints   chan struct{}
 	changed chan struct{}
-
-	mu    sync.Mutex
-	armed bool
+	armed   atomic.Bool
 }
 
 // NewListener makes a listener; connect opens its connection, again after
@@ -59,19 +57,9 @@ func (l *Listener) Arm() { l.want(true) }
 func (l *Listener) Disarm() { l.want(false) }
 
 func (l *Listener) want(armed bool) {
-	l.mu.Lock()
-	same := l.armed == armed
-	l.armed = armed
-	l.mu.Unlock()
-	if !same {
+	if l.armed.Swap(armed) != armed {
 		signal(l.changed)
 	}
-}
-
-func (l *Listener) wanted() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.armed
 }
 
 // signal wakes the reader of a channel, unless it is to be woken already.
@@ -136,7 +124,7 @@ func (l *Listener) session(ctx context.Context) error {
 
 // adjust takes or returns the lock that asks emitters to notify.
 func (l *Listener) adjust(ctx context.Context, conn *pgx.Conn, held bool) (bool, error) {
-	want := l.wanted()
+	want := l.armed.Load()
 	if want == held {
 		return held, nil
 	}
@@ -160,7 +148,7 @@ func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var retry <-chan time.Time
-	if l.wanted() && !held {
+	if l.armed.Load() && !held {
 		retry = time.After(rearm)
 	}
 	watched := make(chan struct{})
@@ -201,9 +189,3 @@ type Waker interface {
 	// C receives the hints.
 	C() <-chan struct{}
 }
-
-type noWaker struct{}
-
-func (noWaker) Arm()               {}
-func (noWaker) Disarm()            {}
-func (noWaker) C() <-chan struct{} { return nil }

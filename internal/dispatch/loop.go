@@ -20,11 +20,13 @@ func (s *stream) lead(ctx context.Context) error {
 	woken := false
 	for ctx.Err() == nil {
 		if !s.ordered() {
-			s.pulse.beat(time.Now())
+			s.beat()
 		}
 		r = s.turn(ctx, s.mayBeEmpty(r, &pace, woken))
-		if r.more {
-			s.callHelp()
+		if r.more { // the ordered stream has no helpers
+			for range s.cfg.Workers - 1 {
+				signal(s.helpers)
+			}
 		}
 		wait := pace.next(r)
 		if s.cfg.Once {
@@ -134,13 +136,6 @@ func (s *stream) help(ctx context.Context, drained <-chan struct{}) error {
 	}
 }
 
-// callHelp wakes the helpers, which the ordered stream does not have.
-func (s *stream) callHelp() {
-	for range s.cfg.Workers - 1 {
-		signal(s.helpers)
-	}
-}
-
 // rest waits, or returns earlier at a hint that there may be something to claim, and
 // reports whether there was one.
 func (s *stream) rest(ctx context.Context, wait time.Duration, idle bool) (woken bool) {
@@ -171,6 +166,8 @@ func (s *stream) wakeups(idle bool) <-chan struct{} {
 	switch {
 	case s.ordered():
 		return s.nudged
+	case s.waker == nil:
+		return nil
 	case idle:
 		s.waker.Arm()
 		return s.waker.C()

@@ -2,7 +2,7 @@ package dispatch
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -22,16 +22,7 @@ const (
 )
 
 func (o Outcome) String() string {
-	switch o {
-	case OutcomePublished:
-		return "published"
-	case OutcomeFailed:
-		return "failed"
-	case OutcomeDead:
-		return "dead"
-	default:
-		return "released"
-	}
+	return [...]string{"published", "failed", "dead", "released"}[o]
 }
 
 // Attempt is one row's outcome, as logs and metrics see it.
@@ -83,39 +74,29 @@ type Observer interface {
 // Observers passes everything on to several observers, in order.
 type Observers []Observer
 
-// Claimed implements Observer.
-func (os Observers) Claimed(r ClaimReport) {
+func (os Observers) each(tell func(Observer)) {
 	for _, o := range os {
-		o.Claimed(r)
+		tell(o)
 	}
 }
+
+// Claimed implements Observer.
+func (os Observers) Claimed(r ClaimReport) { os.each(func(o Observer) { o.Claimed(r) }) }
 
 // Published implements Observer.
 func (os Observers) Published(topic string, took time.Duration, attempts []Attempt) {
-	for _, o := range os {
-		o.Published(topic, took, attempts)
-	}
+	os.each(func(o Observer) { o.Published(topic, took, attempts) })
 }
 
 // Settled implements Observer.
-func (os Observers) Settled(r SettleReport) {
-	for _, o := range os {
-		o.Settled(r)
-	}
-}
+func (os Observers) Settled(r SettleReport) { os.each(func(o Observer) { o.Settled(r) }) }
 
 // TopicChanged implements Observer.
-func (os Observers) TopicChanged(s TopicReport) {
-	for _, o := range os {
-		o.TopicChanged(s)
-	}
-}
+func (os Observers) TopicChanged(s TopicReport) { os.each(func(o Observer) { o.TopicChanged(s) }) }
 
 // Trouble implements Observer.
 func (os Observers) Trouble(doing string, err error) {
-	for _, o := range os {
-		o.Trouble(doing, err)
-	}
+	os.each(func(o Observer) { o.Trouble(doing, err) })
 }
 
 // Totals is what a dispatcher has done since its start.
@@ -131,46 +112,47 @@ type Totals struct {
 
 // totals counts outcomes.
 type totals struct {
-	published, failed, dead atomic.Int64
-	// held and heldUntil are written by Run before it returns.
-	held      int
-	heldUntil time.Time
+	mu sync.Mutex
+	Totals
 }
 
 func (t *totals) count(attempts []Attempt) {
-	var n [OutcomeReleased + 1]int64
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for i := range attempts {
-		n[attempts[i].Outcome]++
+		switch attempts[i].Outcome {
+		case OutcomePublished:
+			t.Published++
+		case OutcomeFailed:
+			t.Failed++
+		case OutcomeDead:
+			t.Dead++
+		}
 	}
-	t.published.Add(n[OutcomePublished])
-	t.failed.Add(n[OutcomeFailed])
-	t.dead.Add(n[OutcomeDead])
 }
 
 // Totals reports what the dispatcher has done. It is complete when Run has
 // returned.
 func (d *Dispatcher) Totals() Totals {
-	return Totals{
-		Published: d.totals.published.Load(), Failed: d.totals.failed.Load(), Dead: d.totals.dead.Load(),
-		Held: d.totals.held, HeldUntil: d.totals.heldUntil,
-	}
+	d.totals.mu.Lock()
+	defer d.totals.mu.Unlock()
+	return d.totals.Totals
 }
 
 // GoOn makes a dispatcher that has not run yet count from what the one before it has done.
-func (d *Dispatcher) GoOn(done Totals) {
-	d.totals.published.Store(done.Published)
-	d.totals.failed.Store(done.Failed)
-	d.totals.dead.Store(done.Dead)
-}
+func (d *Dispatcher) GoOn(done Totals) { d.totals.Totals = done }
 
 // countHeld asks which rows stay leased at the end of a run. The dispatcher does
 // not know of those whose claim it was not answered.
 func (d *Dispatcher) countHeld(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	var err error
-	if d.totals.held, d.totals.heldUntil, err = d.store.Held(ctx); err != nil {
+	held, until, err := d.store.Held(ctx)
+	if err != nil {
 		d.observe.Trouble("count the leases that are left", err)
-		d.totals.held = -1
+		held = -1
 	}
+	d.totals.mu.Lock()
+	defer d.totals.mu.Unlock()
+	d.totals.Held, d.totals.HeldUntil = held, until
 }

@@ -1,9 +1,6 @@
 package dispatch
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 const (
 	// pollMin is the wait after a claim that found something: long enough to
@@ -53,9 +50,3 @@ func (p *pacer) idle() bool { return p.trouble == 0 && p.wait >= p.poll }
 func (p *pacer) jitter(d time.Duration) time.Duration {
 	return d - time.Duration(p.random()*float64(d)/10)
 }
-
-// pulse is the time the loop last moved.
-type pulse struct{ at atomic.Int64 }
-
-func (p *pulse) beat(now time.Time) { p.at.Store(now.UnixNano()) }
-func (p *pulse) last() time.Time    { return time.Unix(0, p.at.Load()) }

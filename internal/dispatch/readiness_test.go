@@ -27,7 +27,7 @@ func TestManyQuietTopicsAreReady(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		var running sync.WaitGroup
-		for _, topic := range d.TopicNames() {
+		for _, topic := range column(d.Topics(), func(s TopicReport) string { return s.Topic }) {
 			running.Go(func() { require.NoError(t, d.TopicReady(ctx, topic)) })
 		}
 		running.Wait()
@@ -42,5 +42,5 @@ func TestAPausedTopicOutOfScope(t *testing.T) {
 		}
 	})
 	require.Equal(t, "red", strings.Join(b.paused(), " "))
-	require.Equal(t, []string{"blues", "reds"}, b.TopicNames())
+	require.Equal(t, []string{"blues", "reds"}, column(b.Topics(), func(s TopicReport) string { return s.Topic }))
 }

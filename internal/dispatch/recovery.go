@@ -31,9 +31,9 @@ func (d *Dispatcher) tripped(br *breaker, failed bool, after time.Duration) {
 	}
 	d.plainStream.batchSize.shrink()
 	d.observe.TopicChanged(br.snapshot())
-	d.recoveries.begin()
+	d.recoveries.add(1)
 	go func() {
-		defer d.recoveries.end()
+		defer d.recoveries.add(-1)
 		if wait.For(d.running, after) == nil {
 			d.recoverTopic(d.running, br)
 		}
@@ -66,7 +66,7 @@ func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
 			// found only while others hold all of them, or when they are gone.
 			if result == trialAnswered || (result == trialNoRow && (missed >= trialMisses || !br.refusing())) {
 				d.change(br, TopicHealthy, nil)
-				d.rewind() // its rows were passed over
+				d.LookAgain() // its rows were passed over
 				return
 			}
 		}
@@ -128,7 +128,7 @@ func (d *Dispatcher) tryRow(ctx context.Context, br *breaker, keyed bool) (trial
 	if len(br.types) == 0 {
 		return trialNoRow, nil // no claim can single out this topic's rows
 	}
-	for _, after := range []int64{br.trialStart(), 0} {
+	for _, after := range []int64{br.trialAfter.Load(), 0} {
 		started := time.Now()
 		rows, err := d.claimTrial(ctx, br, after, keyed)
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -140,7 +140,7 @@ func (d *Dispatcher) tryRow(ctx context.Context, br *breaker, keyed bool) (trial
 		if len(rows) == 0 {
 			continue
 		}
-		br.tried(rows[0].Seq)
+		br.trialAfter.Store(rows[0].Seq)
 		split := d.splitByTopic
 		if rows[0].OrderingKey != "" {
 			split = d.splitByKey

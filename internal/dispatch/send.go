@@ -23,7 +23,8 @@ import (
 func (d *Dispatcher) send(abandon context.Context, g *group) (err error) {
 	var v Verdicts
 	rest := g.rows
-	for ended := false; len(rest) > 0 && !ended && d.goesOn(g); {
+	// A shutdown ends a key between two requests.
+	for ended := false; len(rest) > 0 && !ended && (g.key == "" || d.running.Err() == nil); {
 		request := g
 		if g.key != "" {
 			request = d.nextRequest(g, rest)
@@ -33,16 +34,12 @@ func (d *Dispatcher) send(abandon context.Context, g *group) (err error) {
 		rest = rest[n:]
 	}
 	if len(rest) > 0 && g.key == "" {
-		d.rewind() // they are behind the hint now
+		d.LookAgain() // they are behind the hint now
 	}
 	v.Released = append(v.Released, keysOf(rest)...)
 	d.settleGroup(g, v)
 	return err
 }
-
-// goesOn reports whether a group is sent, or sent on: a shutdown ends a key between two
-// requests.
-func (d *Dispatcher) goesOn(g *group) bool { return g.key == "" || d.running.Err() == nil }
 
 // nextRequest makes messages of the first rows of a key, as many as go to one topic. A
 // row that cannot be sent is judged at its turn: when it is the first.
@@ -79,12 +76,8 @@ func (d *Dispatcher) nextRequest(g *group, rest []*Claimed) *group {
 func (d *Dispatcher) sendRequest(abandon context.Context, g *group, v *Verdicts) (
 	n int, ended bool, err error,
 ) {
-	switch {
-	case g.aside != nil:
-		v.add(d.leaveAside(g))
-		return len(g.rows), true, nil
-	case g.topic == "":
-		v.add(d.bury(g))
+	if g.aside != nil || g.topic == "" {
+		v.add(d.notOffered(g))
 		return len(g.rows), true, nil
 	}
 	br := d.breakers.at(g.topic)
@@ -134,11 +127,10 @@ func (d *Dispatcher) conclude(
 	now := time.Now()
 	br.blame(g, results, now)
 	j := d.judge(g, results, br.own(g, results))
-	d.totals.count(j.attempts)
 	if len(j.verdicts.Published) > 0 {
 		br.accepted(started, g, results)
 	}
-	d.observe.Published(g.topic, now.Sub(started), j.attempts)
+	d.report(g.topic, now.Sub(started), j.attempts)
 	if j.outage != nil {
 		d.tripped(br, br.trip(generation, now, j.sentTo, j.outage), waitOf(j.outage))
 	} else if j.answered {
@@ -192,9 +184,9 @@ func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, rows []*Claimed)
 	}
 	switch s := br.snapshot(); s.State { // another group was told
 	case TopicUnreachable:
-		return NewFailure(Retryable, s.Code, textError(s.Error))
+		return NewFailure(Retryable, s.Code, errors.New(s.Error))
 	case TopicMisconfigured:
-		return NewFailure(Misconfigured, s.Code, textError(s.Error))
+		return NewFailure(Misconfigured, s.Code, errors.New(s.Error))
 	}
 	generation := br.begin()
 	err := d.askInTurn(ctx, br)
@@ -217,47 +209,37 @@ func (d *Dispatcher) heldBack(rows []*Claimed, err error) (v Verdicts) {
 }
 
 func anyFailedBefore(rows []*Claimed) bool {
-	for _, row := range rows {
-		if row.AttemptCount > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rows, func(r *Claimed) bool { return r.AttemptCount > 0 })
 }
 
 // asideFor is how long a row waits that this publisher may not judge: about as long as
 // it takes publishers to notice that the database's catalogue has changed.
 const asideFor = 5 * time.Second
 
-// leaveAside gives back rows that another publisher has to judge, uncharged.
-func (d *Dispatcher) leaveAside(g *group) (v Verdicts) {
+// notOffered is the outcome for rows that are not offered to the broker: they are dead, or given
+// back, uncharged, to a publisher that may judge them.
+func (d *Dispatcher) notOffered(g *group) (v Verdicts) {
 	attempts := make([]Attempt, len(g.rows))
 	for i, row := range g.rows {
-		attempts[i] = Attempt{
-			Row: row, Outcome: OutcomeReleased, Number: row.AttemptCount, Err: g.aside[i], Delay: asideFor,
+		a := Attempt{Row: row, Number: row.AttemptCount}
+		if g.aside != nil {
+			a.Outcome, a.Err, a.Delay = OutcomeReleased, g.aside[i], asideFor
+			v.Failed = append(v.Failed, Failed{Key: row.Key, Error: storedError(a.Err), Free: true, Delay: asideFor})
+		} else {
+			dead := g.died[i]
+			a.Outcome, a.Topic, a.Reason, a.Err = OutcomeDead, dead.Topic, dead.Reason, errors.New(dead.Error)
+			v.Dead = append(v.Dead, dead)
 		}
-		v.Failed = append(v.Failed, Failed{
-			Key: row.Key, Error: storedError(g.aside[i]), Free: true, Delay: asideFor,
-		})
+		attempts[i] = a
 	}
-	d.totals.count(attempts)
-	d.observe.Published("", 0, attempts)
+	d.report("", 0, attempts)
 	return v
 }
 
-// bury records the rows of a group that were not offered to the broker.
-func (d *Dispatcher) bury(g *group) Verdicts {
-	attempts := make([]Attempt, len(g.rows))
-	for i, row := range g.rows {
-		dead := g.died[i]
-		attempts[i] = Attempt{
-			Row: row, Topic: dead.Topic, Outcome: OutcomeDead, Number: row.AttemptCount,
-			Reason: dead.Reason, Err: textError(dead.Error),
-		}
-	}
+// report counts and tells what became of the rows of one request.
+func (d *Dispatcher) report(topic string, took time.Duration, attempts []Attempt) {
 	d.totals.count(attempts)
-	d.observe.Published("", 0, attempts)
-	return Verdicts{Dead: g.died}
+	d.observe.Published(topic, took, attempts)
 }
 
 // orderedRequests is how many keys of one topic are sent at the same time. A key

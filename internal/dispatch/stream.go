@@ -269,22 +269,13 @@ func (d *Dispatcher) start(ctx context.Context, started time.Time, groups []*gro
 func (d *Dispatcher) begin(g *group, started time.Time) {
 	g.claimed = started
 	d.inFlight.start(g)
-	d.groups.begin()
+	d.groups.add(1)
 }
 
 // release gives back rows that were never handed to the broker.
 func (d *Dispatcher) release(g *group) {
-	d.rewind() // they are behind the hint now
+	d.LookAgain() // they are behind the hint now
 	d.settleGroup(g, Verdicts{Released: keysOf(g.rows)})
-}
-
-// rewind makes the next claims sweeps.
-func (d *Dispatcher) rewind() {
-	now := time.Now()
-	d.plainStream.cursor.rewind(now)
-	d.plainStream.detours.rewind(now)
-	d.orderedStream.cursor.rewind(now)
-	d.orderedStream.nudge()
 }
 
 // resize adapts the next claim. One that gave a key all that one key may have is

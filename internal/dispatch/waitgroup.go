@@ -8,23 +8,17 @@ import "sync"
 type waitGroup struct {
 	mu   sync.Mutex
 	n    int
-	zero chan struct{} // closed when n returns to zero; nil before the first begin
+	zero chan struct{} // closed when n returns to zero; nil before the first
 }
 
-func (t *waitGroup) begin() {
+// add counts work that begins, or, with -1, that ends.
+func (t *waitGroup) add(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.n == 0 {
 		t.zero = make(chan struct{})
 	}
-	t.n++
-}
-
-func (t *waitGroup) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.n--
-	if t.n == 0 {
+	if t.n += n; t.n == 0 {
 		close(t.zero)
 	}
 }

@@ -17,8 +17,8 @@ func TestTallyMayBeWaitedForWhileWorkBegins(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 20_000 {
-				tl.begin()
-				tl.end()
+				tl.add(1)
+				tl.add(-1)
 			}
 		})
 		all.Go(func() {
@@ -34,9 +34,9 @@ func TestTallyMayBeWaitedForWhileWorkBegins(t *testing.T) {
 func TestTallyWaitsForTheLast(t *testing.T) {
 	t.Parallel()
 	var tl waitGroup
-	tl.begin()
-	tl.begin()
-	tl.end()
+	tl.add(1)
+	tl.add(1)
+	tl.add(-1)
 	require.True(t, tl.busy())
 	done := make(chan struct{})
 	go func() { tl.wait(); close(done) }()
@@ -45,6 +45,6 @@ func TestTallyWaitsForTheLast(t *testing.T) {
 		require.Fail(t, "returned while work was under way")
 	default:
 	}
-	tl.end()
+	tl.add(-1)
 	<-done
 }

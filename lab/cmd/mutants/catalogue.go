@@ -197,9 +197,9 @@ func orderedMutants() []mutant {
 			`		backing[i].OrderingKey = msgs[i].OrderingKey
 `, ``),
 		planted("unfit-head-skipped", "", "I5", "internal/dispatch Dispatcher.sendRequest",
-			`		v.add(d.bury(g))
+			`		v.add(d.notOffered(g))
 		return len(g.rows), true, nil
-`, `		v.add(d.bury(g))
+`, `		v.add(d.notOffered(g))
 		return len(g.rows), false, nil
 `),
 		planted("discard-does-not-release", "", "I5", "migrations outbox_discard",
