@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
@@ -102,15 +103,8 @@ func (d *Dispatcher) paused() []outbox.Pause {
 }
 
 // missing are the pauses of list that are not in the other one.
-func missing(list, other []outbox.Pause) (out []outbox.Pause) {
-	there := make(map[[2]string]bool, len(other))
-	for _, p := range other {
-		there[[2]string{p.Kind, p.Value}] = true
-	}
-	for _, p := range list {
-		if !there[[2]string{p.Kind, p.Value}] {
-			out = append(out, p)
-		}
-	}
-	return out
+func missing(list, other []outbox.Pause) []outbox.Pause {
+	return slices.DeleteFunc(slices.Clone(list), func(p outbox.Pause) bool {
+		return slices.ContainsFunc(other, func(o outbox.Pause) bool { return o.Kind == p.Kind && o.Value == p.Value })
+	})
 }

@@ -1,10 +1,6 @@
 package dispatch
 
-import (
-	"time"
-
-	"github.com/outboxctl/outboxctl/internal/dispatch"
-)
+import "time"
 
 // State is what a dispatcher reports of itself; stats and check of outboxctl show it.
 type State struct {
@@ -77,11 +73,8 @@ func (d *Dispatcher) State() State {
 		},
 	}
 	for _, t := range s.Topics {
-		state.Topics = append(state.Topics, topicState(t))
+		state.Topics = append(state.Topics,
+			TopicState{Topic: t.Topic, State: Health(t.State), Since: t.Since, Code: t.Code, Error: t.Error})
 	}
 	return state
-}
-
-func topicState(t dispatch.TopicReport) TopicState {
-	return TopicState{Topic: t.Topic, State: Health(t.State), Since: t.Since, Code: t.Code, Error: t.Error}
 }

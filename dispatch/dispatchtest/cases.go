@@ -34,9 +34,8 @@ func messages(prefix string, n int) []dispatch.Message {
 }
 
 func clone(msgs []dispatch.Message) []dispatch.Message {
-	out := make([]dispatch.Message, len(msgs))
+	out := slices.Clone(msgs)
 	for i, m := range msgs {
-		out[i] = m
 		out[i].Data, out[i].Attributes = slices.Clone(m.Data), maps.Clone(m.Attributes)
 	}
 	return out

@@ -38,27 +38,21 @@ const (
 	claimSlow    = time.Second
 )
 
-// Config tunes a Dispatcher. Zero values mean the default.
+// Config tunes a Dispatcher. Zero values mean the default. What Tuning of the public package has
+// too is explained there.
 type Config struct {
-	// BatchSize is where batches start and what they fall back to. They grow
-	// to 1000 rows by themselves while claims come back full.
-	BatchSize int
-	// PollInterval is the wait between looks at an idle outbox.
+	BatchSize    int
 	PollInterval time.Duration
-	// MaxAttempts is the number of failed attempts after which a row dies.
-	MaxAttempts int
-	// Lease is how long a claimed row belongs to this publisher. It must
-	// outlast a publish and its settling, or a second publisher takes rows
+	MaxAttempts  int
+	// Lease must outlast a publish and its settling, or a second publisher takes rows
 	// that are still on their way.
-	Lease time.Duration
-	// PublishTimeout bounds the wait for the broker's answer.
+	Lease          time.Duration
 	PublishTimeout time.Duration
 	// SettleTimeout bounds one settle transaction. By default it is half of
 	// what the lease leaves after PublishTimeout, at most 5 s.
 	SettleTimeout time.Duration
 	Backoff       Backoff
-	// Workers is the number of claims that run side by side under load.
-	Workers int
+	Workers       int
 	// Settlers is the number of settle transactions that run side by side.
 	Settlers int
 	// MaxInFlight and MaxInFlightBytes bound what is between claim and settle.
@@ -72,8 +66,7 @@ type Config struct {
 	// is the store's, so that the rows of one topic can be left alone.
 	Names outbox.Names
 	Scope Scope
-	// Authority knows for which event types this publisher may dead-letter events; nil means
-	// for all that its catalogue has.
+	// Authority may be nil: then the publisher may judge events of every type in its catalogue.
 	Authority Authority
 	// Paused returns what operators have paused; nil means nothing. It is asked with every claim.
 	Paused func() []outbox.Pause

@@ -15,9 +15,8 @@ import (
 // errTooLate is why claimed rows were given back unsent.
 var errTooLate = errors.New("rows came too late to be sent within their lease")
 
-// Dispatcher moves rows from a Store to a Publisher.
-//
-// Everything below is either fixed at construction or guards itself.
+// Dispatcher moves rows from a Store to a Publisher. Its fields are fixed at construction or guard
+// themselves.
 type Dispatcher struct {
 	cfg       Config
 	store     Store
@@ -39,7 +38,6 @@ type Dispatcher struct {
 	// lastClaim is how the latest claim ended.
 	lastClaim atomic.Pointer[error]
 
-	// totals counts outcomes since the start.
 	totals totals
 
 	// groups counts groups between claim and settle; recoveries the goroutines

@@ -63,8 +63,7 @@ func CodeOf(err error) string {
 }
 
 // ErrUnsent is in the error of a message that was not stored for certain, and
-// for no fault of its own: the time was over before its turn to be sent came, or
-// to be sent again without the neighbour it was refused with.
+// for no fault of its own.
 var ErrUnsent = errors.New("not sent: no time was left")
 
 // CodeUnsent is the code of a message that others left no time for. One that was not sent because
@@ -77,12 +76,10 @@ func provesNothing(err error) bool {
 	return errors.Is(err, ErrThrottled) || errors.Is(err, ErrUnsent) && (code == CodeUnsent || code == codeUnknown)
 }
 
-// ErrThrottled is in the error of a message whose ordering key the broker is sent
-// too much of. It says nothing about other keys.
+// ErrThrottled is in the error of a message whose ordering key the broker is sent too much of.
 var ErrThrottled = errors.New("too much of one ordering key")
 
-// answered is in the error of a message that its destination was there for, and failed: as
-// long as no other message fails so, that says nothing about the topic.
+// answered is in the error of a message that its destination was there for, and failed.
 type answered struct{ error }
 
 func (a *answered) Unwrap() error { return a.error }
@@ -95,7 +92,6 @@ func isAnswered(err error) bool { return errors.As(err, new(*answered)) }
 // maxRetryAfter is the longest wait that a broker may ask for.
 const maxRetryAfter = time.Hour
 
-// retryAfter is in the error of a message that the broker wants later.
 type retryAfter struct {
 	error
 	wait time.Duration

@@ -55,7 +55,7 @@ func share[N int | int64](whole N) N { return max(whole/8, 1) }
 func (f *inFlightLimit) reserve(ctx context.Context, want int) (room, error) {
 	for {
 		f.mu.Lock()
-		bound := f.boundLocked(time.Now())
+		bound := f.boundLocked()
 		r := room{min(want, bound-f.rows, share(bound)), min(f.maxBytes-f.bytes, share(f.maxBytes))}
 		if r.rows > 0 && r.bytes > 0 {
 			f.rows += r.rows
@@ -131,7 +131,7 @@ func (f *inFlightLimit) crowded(topic string) bool {
 
 func (f *inFlightLimit) crowdedLocked(topic string) bool {
 	t := f.byTopic[topic]
-	return t.rows > f.boundLocked(time.Now())/2 || t.bytes > f.maxBytes/2
+	return t.rows > f.boundLocked()/2 || t.bytes > f.maxBytes/2
 }
 
 // narrow halves the bound so many times, for the time given. The closer a row
@@ -140,14 +140,11 @@ func (f *inFlightLimit) narrow(times int, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	bound := max(f.maxRows>>min(times, 30), f.narrowest)
-	if time.Now().Before(f.wide) {
-		bound = min(bound, f.narrowed)
-	}
-	f.narrowed, f.wide = bound, until
+	f.narrowed, f.wide = min(bound, f.boundLocked()), until
 }
 
-func (f *inFlightLimit) boundLocked(now time.Time) int {
-	if now.Before(f.wide) {
+func (f *inFlightLimit) boundLocked() int {
+	if time.Now().Before(f.wide) {
 		return f.narrowed
 	}
 	return f.maxRows

@@ -51,8 +51,7 @@ func (s *stream) mayBeEmpty(before turnResult, pace *pacer, woken bool) bool {
 	return pace.idle() && !woken
 }
 
-// turn claims, or first looks whether there is anything: a look is one plain query,
-// a claim a transaction.
+// turn claims, or first looks whether there is anything: a look is one plain query.
 func (s *stream) turn(ctx context.Context, look bool) turnResult {
 	if look {
 		if due, err := s.look(); err != nil || !due {

@@ -110,7 +110,6 @@ type Totals struct {
 	HeldUntil time.Time
 }
 
-// totals counts outcomes.
 type totals struct {
 	mu sync.Mutex
 	Totals

@@ -87,7 +87,6 @@ func (d *Dispatcher) askInTurn(ctx context.Context, br *breaker) error {
 	return d.ask(ctx, br)
 }
 
-// ask sends one readiness request.
 func (d *Dispatcher) ask(ctx context.Context, br *breaker) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

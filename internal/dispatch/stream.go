@@ -312,8 +312,7 @@ func (c Claim) reached(p ClaimParams) (seq int64) {
 	return seq
 }
 
-// cutShort reports whether the claim ended at one of its limits, so that there
-// may be more.
+// cutShort reports whether the claim ended at one of its limits.
 func (p ClaimParams) cutShort(rows []Claimed) bool {
 	var printed int64
 	for i := range rows {

@@ -86,11 +86,10 @@ func Refusedf(format string, args ...any) error { return As(Refused, fmt.Errorf(
 
 // KindOf returns the kind of an error and whether it has one.
 func KindOf(err error) (kind Kind, ok bool) {
-	var e *kindError
-	if !errors.As(err, &e) {
-		return Failed, false
+	if e, ok := errors.AsType[*kindError](err); ok {
+		return e.kind, true
 	}
-	return e.kind, true
+	return Failed, false
 }
 
 // HintOf returns the hint of the outermost error that has one, also of error types with a method
@@ -143,8 +142,9 @@ func unknownValue(message string) string {
 	if text, isUUID := strings.CutPrefix(message, "invalid input syntax for type uuid: "); isUUID {
 		return text + " is not a UUID, and the ids of this database are"
 	}
-	enum, text, isEnum := strings.Cut(strings.TrimPrefix(message, "invalid input value for enum "), ": ")
-	if !isEnum || !strings.HasPrefix(message, "invalid input value for enum ") {
+	rest, isEnum := strings.CutPrefix(message, "invalid input value for enum ")
+	enum, text, hasText := strings.Cut(rest, ": ")
+	if !isEnum || !hasText {
 		return message
 	}
 	name := strings.TrimSuffix(enum[strings.LastIndex(enum, ".")+1:], "_enum")
