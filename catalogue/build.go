@@ -9,17 +9,15 @@ import (
 	"strings"
 )
 
-// build completes documents and checks them. lines is nil for documents that were not read from
-// YAML.
-func build(documents []Document, source *source, bad *Problems) *Catalogue {
+// build completes documents and checks them. Each stands at its lines, its schemas in the folder.
+func build(documents []Document, places []lines, folder fs.FS, bad *Problems) *Catalogue {
 	c := &Catalogue{types: map[key]*Type{}}
 	topics := map[string]string{}
-	for i := range documents {
-		d := documents[i]
+	for i, d := range documents {
 		if d.Namespace == "" {
 			d.Namespace = AllNamespaces
 		}
-		at := source.document(i)
+		at := places[i]
 		switch {
 		case d.Name == "":
 			bad.add(at.of("name"), "name is required: what the catalogue is called, such as your system")
@@ -39,7 +37,7 @@ func build(documents []Document, source *source, bad *Problems) *Catalogue {
 		d.Types = slices.Clone(d.Types)
 		c.documents = append(c.documents, d)
 		for j := range d.Types {
-			c.addType(d, &d.Types[j], at.types(d.Types[j].Name), source.folder(), bad)
+			c.addType(d, &d.Types[j], at.below("types").below(d.Types[j].Name), folder, bad)
 		}
 	}
 	return c
@@ -48,7 +46,7 @@ func build(documents []Document, source *source, bad *Problems) *Catalogue {
 // checkTopics checks the logical names; what a broker takes as a name is the broker's to say.
 func checkTopics(d Document, at lines, all map[string]string, bad *Problems) {
 	for _, logical := range slices.Sorted(maps.Keys(d.Topics)) {
-		physical, line := d.Topics[logical], at.topic(logical)
+		physical, line := d.Topics[logical], at.below("topics").of(logical)
 		switch former, ok := all[logical]; {
 		case !topicName.MatchString(logical) || len(logical) > maxNameBytes:
 			bad.add(line, "topic %q must be lower-case letters, digits, _ or -, starting with a letter",

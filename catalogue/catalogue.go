@@ -122,7 +122,7 @@ func Build(documents ...Document) (*Catalogue, error) {
 			documents[i].Topics[t.Topic] = cmp.Or(named[t.Topic], t.Topic)
 		}
 	}
-	c := build(documents, nil, bad)
+	c := build(documents, make([]lines, len(documents)), nil, bad)
 	return c, bad.orNil()
 }
 

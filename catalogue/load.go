@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,50 +14,38 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// source is where the documents of a YAML file stand. A nil one is that of documents that were made
-// in Go.
-type source struct {
-	file      string
-	directory fs.FS
-	documents []lines
-}
-
-func (s *source) document(i int) lines {
-	if s == nil || i >= len(s.documents) {
-		return lines{}
-	}
-	return s.documents[i]
-}
-
-func (s *source) folder() fs.FS {
-	if s == nil {
-		return nil
-	}
-	return s.directory
-}
-
-// lines are those of the keys of a mapping.
+// lines are those of a mapping's keys; without a node, of a document that was made in Go.
 type lines struct {
 	file string
-	line int
-	keys map[string]int
-	// below are the lines of the topics' or the types' own keys.
-	below map[string]lines
+	node *yaml.Node
+}
+
+// find returns a key and its value; nil where the key is missing.
+func (l lines) find(name string) (key, value *yaml.Node) {
+	if l.node == nil || l.node.Kind != yaml.MappingNode {
+		return nil, nil
+	}
+	for i := 0; i+1 < len(l.node.Content); i += 2 {
+		if l.node.Content[i].Value == name {
+			return l.node.Content[i], resolved(l.node.Content[i+1])
+		}
+	}
+	return nil, nil
 }
 
 // of returns the line of a key, or that of the mapping where the key is missing.
-func (l lines) of(key string) place {
-	if line, ok := l.keys[key]; ok {
-		return place{l.file, line}
+func (l lines) of(key string) Problem {
+	at, _ := l.find(key)
+	if at = cmp.Or(at, l.node); at == nil {
+		return Problem{}
 	}
-	return place{l.file, l.line}
+	return Problem{File: l.file, Line: at.Line}
 }
 
-func (l lines) topic(name string) place  { return l.below["topics"].of(name) }
-func (l lines) types(name string) lines  { return l.below["types"].below[name] }
-func (l lines) in(node *yaml.Node) place { return place{l.file, node.Line} }
-func (l lines) with(node *yaml.Node) lines {
-	return lines{file: l.file, line: node.Line, keys: map[string]int{}, below: map[string]lines{}}
+// below returns the lines of the mapping that is the value of a key.
+func (l lines) below(key string) lines {
+	_, value := l.find(key)
+	return lines{l.file, value}
 }
 
 // Load reads a catalogue from a YAML file. Its schemas may be files in the same folder or below it;
@@ -70,20 +59,25 @@ func Load(fsys fs.FS, file string) (*Catalogue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read catalogue: %w", err)
 	}
-	s := &source{file: file, directory: directory}
-	bad := &Problems{}
-	documents := s.read(text, bad)
-	if len(bad.All) > 0 && len(documents) == 0 {
-		return nil, bad
+	r := reader{file: file, bad: &Problems{}, folder: directory}
+	documents, places := r.read(text)
+	if len(r.bad.All) > 0 && len(documents) == 0 {
+		return nil, r.bad
 	}
-	c := build(documents, s, bad)
-	slices.SortStableFunc(bad.All, func(a, b Problem) int { return a.Line - b.Line })
-	return c, bad.orNil()
+	c := build(documents, places, directory, r.bad)
+	slices.SortStableFunc(r.bad.All, func(a, b Problem) int { return a.Line - b.Line })
+	return c, r.bad.orNil()
 }
 
-// read turns YAML into documents.
-func (s *source) read(text []byte, bad *Problems) []Document {
-	var documents []Document
+// reader reads the documents of a file.
+type reader struct {
+	file   string
+	bad    *Problems
+	folder fs.FS
+}
+
+// read turns YAML into documents, each with its lines.
+func (r *reader) read(text []byte) (documents []Document, places []lines) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var node yaml.Node
@@ -92,47 +86,42 @@ func (s *source) read(text []byte, bad *Problems) []Document {
 			break
 		}
 		if err != nil {
-			bad.add(place{s.file, 0}, "%s", notYAML(err))
-			return nil
+			r.bad.add(Problem{File: r.file}, "%s", notYAML(err))
+			return nil, nil
 		}
-		root := lines{file: s.file}
-		r := reader{at: root.with(node.Content[0]), bad: bad, folder: s.directory}
 		documents = append(documents, r.document(node.Content[0]))
-		s.documents = append(s.documents, r.at)
+		places = append(places, lines{r.file, node.Content[0]})
 	}
 	if len(documents) == 0 {
-		bad.add(place{s.file, 0}, "holds no catalogue")
+		r.bad.add(Problem{File: r.file}, "holds no catalogue")
 	}
-	return documents
+	return documents, places
 }
 
-// reader reads one document.
-type reader struct {
-	at     lines
-	bad    *Problems
-	folder fs.FS
+func (r *reader) complain(at *yaml.Node, format string, args ...any) {
+	r.bad.add(Problem{File: r.file, Line: at.Line}, format, args...)
 }
 
 // mapping calls read for every key of a mapping, and complains about what is none, about keys that
 // are there twice and about keys that are not known.
-func (r *reader) mapping(node *yaml.Node, what string, at lines, known []string,
+func (r *reader) mapping(node *yaml.Node, what string, known []string,
 	read func(key string, value *yaml.Node)) {
 	node = resolved(node)
 	if node.Kind != yaml.MappingNode {
-		r.bad.add(at.in(node), "%s must be a mapping", what)
+		r.complain(node, "%s must be a mapping", what)
 		return
 	}
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], resolved(node.Content[i+1])
-		_, twice := at.keys[key.Value]
 		switch {
-		case twice:
-			r.bad.add(at.in(key), "%s has %q twice", what, cut(key.Value))
+		case seen[key.Value]:
+			r.complain(key, "%s has %q twice", what, cut(key.Value))
 		case known != nil && !slices.Contains(known, key.Value):
-			r.bad.add(at.in(key), "%s has the unknown key %q%s", what, cut(key.Value),
+			r.complain(key, "%s has the unknown key %q%s", what, cut(key.Value),
 				suggest(key.Value, known))
 		default:
-			at.keys[key.Value] = key.Line
+			seen[key.Value] = true
 			read(key.Value, value)
 		}
 	}
@@ -146,10 +135,6 @@ func resolved(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-func documentKeys() []string {
-	return []string{"outbox", "name", "namespace", "topics", "defaults", "types"}
-}
-
 func defaultKeys() []string {
 	return []string{"topic", "aggregate", "schema", "envelope", "extra_fields", "check", "empty",
 		"envelope_id", "order", "cloudevents", "max_attempts", "backoff", "expires_after", "rate"}
@@ -161,11 +146,12 @@ func typeKeys() []string { return append(defaultKeys(), "description", "was") }
 func (r *reader) document(node *yaml.Node) Document {
 	d := Document{Topics: map[string]string{}}
 	var types, defaults *yaml.Node
-	r.mapping(node, "the catalogue", r.at, documentKeys(), func(key string, value *yaml.Node) {
+	keys := []string{"outbox", "name", "namespace", "topics", "defaults", "types"}
+	r.mapping(node, "the catalogue", keys, func(key string, value *yaml.Node) {
 		switch key {
 		case "outbox":
 			if value.Value != "1" {
-				r.bad.add(r.at.in(value), "outbox: %s is not a version this program reads; it reads 1",
+				r.complain(value, "outbox: %s is not a version this program reads; it reads 1",
 					cut(value.Value))
 			}
 		case "name":
@@ -173,9 +159,7 @@ func (r *reader) document(node *yaml.Node) Document {
 		case "namespace":
 			d.Namespace = r.text("namespace", value)
 		case "topics":
-			below := r.at.with(value)
-			r.at.below["topics"] = below
-			r.mapping(value, "topics", below, nil, func(logical string, physical *yaml.Node) {
+			r.mapping(value, "topics", nil, func(logical string, physical *yaml.Node) {
 				d.Topics[logical] = r.text("topic "+logical, physical)
 			})
 		case "types":
@@ -184,20 +168,16 @@ func (r *reader) document(node *yaml.Node) Document {
 			defaults = value
 		}
 	})
-	if _, ok := r.at.keys["outbox"]; !ok {
-		r.bad.add(r.at.in(node), "outbox: 1 is missing at the top; is this a catalogue?")
+	if version, _ := (lines{r.file, node}).find("outbox"); version == nil {
+		r.complain(node, "outbox: 1 is missing at the top; is this a catalogue?")
 	}
 	var general Type
 	if defaults != nil {
-		general = r.readType(defaults, "defaults", Type{}, r.at.with(defaults), defaultKeys())
+		general = r.readType(defaults, "defaults", Type{}, defaultKeys())
 	}
 	if types != nil {
-		below := r.at.with(types)
-		r.at.below["types"] = below
-		r.mapping(types, "types", below, nil, func(name string, value *yaml.Node) {
-			own := r.at.with(value)
-			below.below[name] = own
-			t := r.readType(value, "type "+cut(name), general, own, typeKeys())
+		r.mapping(types, "types", nil, func(name string, value *yaml.Node) {
+			t := r.readType(value, "type "+cut(name), general, typeKeys())
 			t.Name = name
 			d.Types = append(d.Types, t)
 		})
@@ -206,27 +186,26 @@ func (r *reader) document(node *yaml.Node) Document {
 }
 
 // readType reads a type, or the defaults, over what holds where it says nothing.
-func (r *reader) readType(node *yaml.Node, what string, t Type, at lines, known []string) Type {
+func (r *reader) readType(node *yaml.Node, what string, t Type, known []string) Type {
 	texts := map[string]*string{
 		"topic": &t.Topic, "aggregate": &t.Aggregate, "envelope": &t.Envelope, "extra_fields": &t.ExtraFields, "check": &t.Check,
 		"empty": &t.Empty, "envelope_id": &t.EnvelopeID, "order": &t.Order, "description": &t.Description,
 	}
-	r.mapping(node, what, at, known, func(key string, value *yaml.Node) {
+	r.mapping(node, what, known, func(key string, value *yaml.Node) {
 		switch key {
 		case "schema":
 			r.schema(what, value, &t)
 		case "was":
 			if value.Kind != yaml.SequenceNode {
-				r.bad.add(at.in(value), "%s: was must be a list of names", what)
+				r.complain(value, "%s: was must be a list of names", what)
 			}
 			for _, name := range value.Content {
 				t.Was = append(t.Was, r.text(what+": was", resolved(name)))
 			}
 		case "max_attempts", "backoff", "expires_after", "rate":
-			r.policy(what, key, value, at, &t.Policy)
+			r.policy(what, key, value, &t.Policy)
 		case "cloudevents":
-			below := at.with(value)
-			r.mapping(value, what+": cloudevents", below, []string{"source"}, func(_ string, value *yaml.Node) {
+			r.mapping(value, what+": cloudevents", []string{"source"}, func(_ string, value *yaml.Node) {
 				t.CloudEventsSource = r.text(what+": source", value)
 			})
 		default:
@@ -246,19 +225,19 @@ func (r *reader) schema(what string, node *yaml.Node, t *Type) {
 		}
 		document, err := readSchema(r.folder, path.Clean(node.Value))
 		if err != nil {
-			r.bad.add(r.at.in(node), "%s: its schema is %s", what, err)
+			r.complain(node, "%s: its schema is %s", what, err)
 			return
 		}
 		text, err := canonical(document)
 		if err != nil {
-			r.bad.add(r.at.in(node), "%s: schema %s: %s", what, node.Value, err)
+			r.complain(node, "%s: schema %s: %s", what, node.Value, err)
 		}
 		t.Schema, t.file = Schema(text), path.Clean(node.Value)
 		return
 	}
 	text, err := nodeToJSON(node)
 	if err != nil {
-		r.bad.add(r.at.in(node), "%s: schema: %s", what, err)
+		r.complain(node, "%s: schema: %s", what, err)
 		return
 	}
 	t.Schema = Schema(text)
@@ -266,7 +245,7 @@ func (r *reader) schema(what string, node *yaml.Node, t *Type) {
 
 func (r *reader) text(what string, node *yaml.Node) string {
 	if node.Kind != yaml.ScalarNode || node.ShortTag() == "!!null" {
-		r.bad.add(r.at.in(node), "%s must be a text", what)
+		r.complain(node, "%s must be a text", what)
 		return ""
 	}
 	return node.Value
@@ -280,7 +259,15 @@ type Problem struct {
 	Text string
 }
 
-func (p Problem) String() string { return place{p.File, p.Line}.String() + p.Text }
+func (p Problem) String() string {
+	switch {
+	case p.File == "":
+		return p.Text
+	case p.Line == 0:
+		return p.File + ": " + p.Text
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
+}
 
 // Problems are all things that are wrong with a catalogue.
 type Problems struct{ All []Problem }
@@ -293,8 +280,10 @@ func (p *Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-func (p *Problems) add(at place, format string, args ...any) {
-	p.All = append(p.All, Problem{at.file, at.line, fmt.Sprintf(format, args...)})
+// add adds a text about a place.
+func (p *Problems) add(at Problem, format string, args ...any) {
+	at.Text = fmt.Sprintf(format, args...)
+	p.All = append(p.All, at)
 }
 
 func (p *Problems) orNil() error {
@@ -302,20 +291,4 @@ func (p *Problems) orNil() error {
 		return nil
 	}
 	return p
-}
-
-// place is a line of a file.
-type place struct {
-	file string
-	line int
-}
-
-func (p place) String() string {
-	switch {
-	case p.file == "":
-		return ""
-	case p.line == 0:
-		return p.file + ": "
-	}
-	return fmt.Sprintf("%s:%d: ", p.file, p.line)
 }

@@ -13,33 +13,30 @@ import (
 )
 
 // policy reads one key of a type's policy.
-func (r *reader) policy(what, key string, node *yaml.Node, at lines, p *wire.Policy) {
-	var err error
-	switch key {
-	case "backoff":
-		r.mapping(node, what+": backoff", at.with(node), []string{"min", "max"}, func(key string, value *yaml.Node) {
-			into := &p.BackoffMin
-			if key == "max" {
-				into = &p.BackoffMax
-			}
-			var err error
-			if *into, err = parseSpan(r.text(what+": backoff "+key, value)); err != nil {
-				r.bad.add(at.in(value), "%s: backoff %s %s", what, key, err)
-			}
+func (r *reader) policy(what, key string, node *yaml.Node, p *wire.Policy) {
+	if key == "backoff" {
+		r.mapping(node, what+": backoff", []string{"min", "max"}, func(key string, value *yaml.Node) {
+			r.policy(what, "backoff "+key, value, p)
 		})
 		return
+	}
+	text, err := r.text(what+": "+key, node), error(nil)
+	switch key {
+	case "backoff min":
+		p.BackoffMin, err = parseSpan(text)
+	case "backoff max":
+		p.BackoffMax, err = parseSpan(text)
 	case "expires_after":
-		p.ExpiresAfter, err = parseSpan(r.text(what+": "+key, node))
+		p.ExpiresAfter, err = parseSpan(text)
 	case "rate":
-		p.Rate, err = parseRate(r.text(what+": "+key, node))
+		p.Rate, err = parseRate(text)
 	case "max_attempts":
-		text := r.text(what+": "+key, node)
 		if p.MaxAttempts, err = strconv.Atoi(text); err != nil || p.MaxAttempts < 1 || p.MaxAttempts > math.MaxInt32 {
 			err = fmt.Errorf("is %q, must be a number of at least 1", cut(text))
 		}
 	}
 	if err != nil {
-		r.bad.add(at.in(node), "%s: %s %s", what, key, err)
+		r.complain(node, "%s: %s %s", what, key, err)
 	}
 }
 
