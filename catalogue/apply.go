@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,10 +121,15 @@ func (c *Catalogue) Record(ctx context.Context, pool *pgxpool.Pool, p RecordPara
 		if err != nil {
 			return err
 		}
-		if err := c.checkRemoved(ctx, tx, former.Catalogue); err != nil {
+		if err := c.Replaces(former.Catalogue); err != nil {
 			return err
 		}
-		if err := c.checkMoved(ctx, tx, former.Catalogue); err != nil {
+		before := cmp.Or(former.Catalogue, Builtin())
+		after := before.With(c)
+		if err := checkRemoved(ctx, tx, before, after); err != nil {
+			return err
+		}
+		if err := checkMoved(ctx, tx, before, after); err != nil {
 			return err
 		}
 		if err := c.write(ctx, tx, former.Catalogue, p.Actor); err != nil {
@@ -136,20 +142,13 @@ func (c *Catalogue) Record(ctx context.Context, pool *pgxpool.Pool, p RecordPara
 		if err := tx.QueryRow(ctx, revisionSQL, c.Name(), p.Actor, string(limits)).Scan(&result.Revision); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, auditSQL, p.Actor, p.Note, orEmpty(p.Detail),
-			p.Changed).Scan(&result.AuditID)
+		return tx.QueryRow(ctx, auditSQL, p.Actor, p.Note, cmp.Or(p.Detail, "{}"), p.Changed).
+			Scan(&result.AuditID)
 	})
 	if err != nil {
 		return RecordResult{}, fmt.Errorf("record the catalogue: %w", err)
 	}
 	return result, nil
-}
-
-func orEmpty(detail string) string {
-	if detail == "" {
-		return "{}"
-	}
-	return detail
 }
 
 // Replaces returns an ErrOtherCatalogue when a namespace of the catalogue belongs to one of another
@@ -169,23 +168,15 @@ func (c *Catalogue) Replaces(former *Catalogue) error {
 	return nil
 }
 
-// checkRemoved refuses to take away a type that has events waiting, and to replace a catalogue of
-// another name.
-func (c *Catalogue) checkRemoved(ctx context.Context, tx pgx.Tx, former *Catalogue) error {
-	if err := c.Replaces(former); err != nil {
-		return err
-	}
-	if former == nil {
-		former = Builtin()
-	}
+// checkRemoved refuses to take away a type that has events waiting.
+func checkRemoved(ctx context.Context, tx pgx.Tx, before, after *Catalogue) error {
 	waiting, err := WaitingTypes(ctx, tx)
 	if err != nil {
 		return err
 	}
-	after := former.With(c)
 	var stranded []string
 	for _, w := range waiting {
-		if former.find(w.Namespace, w.EventType) != nil && after.find(w.Namespace, w.EventType) == nil {
+		if before.find(w.Namespace, w.EventType) != nil && after.find(w.Namespace, w.EventType) == nil {
 			stranded = append(stranded, fmt.Sprintf("%s (%d)", w.EventType, w.Events))
 		}
 	}
@@ -198,21 +189,17 @@ func (c *Catalogue) checkRemoved(ctx context.Context, tx pgx.Tx, former *Catalog
 // checkMoved refuses to move a type to another topic while events of it wait in the order of their
 // aggregate. The topic is part of their ordering key, so what is emitted afterwards would not wait
 // for them.
-func (c *Catalogue) checkMoved(ctx context.Context, tx pgx.Tx, former *Catalogue) error {
-	if former == nil {
-		former = Builtin()
-	}
+func checkMoved(ctx context.Context, tx pgx.Tx, before, after *Catalogue) error {
 	rows, err := tx.Query(ctx, keyedSQL)
 	if err != nil {
 		return err
 	}
-	after := former.With(c)
 	var moved []string
 	var namespace, eventType, topic string
 	var events int64
 	_, err = pgx.ForEachRow(rows, []any{&namespace, &eventType, &topic, &events}, func() error {
-		before, now := former.find(namespace, eventType), after.find(namespace, eventType)
-		if before != nil && now != nil && before.Topic == topic && now.Topic != topic {
+		then, now := before.find(namespace, eventType), after.find(namespace, eventType)
+		if then != nil && now != nil && then.Topic == topic && now.Topic != topic {
 			moved = append(moved, fmt.Sprintf("%s from %s to %s (%d)", eventType, topic, now.Topic, events))
 		}
 		return nil

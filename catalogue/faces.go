@@ -28,7 +28,7 @@ func (c *Catalogue) Validate(eventType string, data json.RawMessage) error {
 //	emitter := emit.New(cat.In("mini-chat"))
 func (c *Catalogue) In(namespace string) emit.Catalogue {
 	if c.builtin {
-		return namespacedBuiltin{namespace: namespace, limits: c.Limits()}
+		return builtinNamespaced{namespaced{c, namespace}}
 	}
 	return namespaced{c, namespace}
 }
@@ -45,77 +45,58 @@ func (c *Catalogue) WithLimits(limits wire.Limits) *Catalogue {
 	return &other
 }
 
-// namespacedBuiltin is the built-in catalogue, which is the same in every namespace.
-type namespacedBuiltin struct {
-	builtin.Catalogue
-
-	namespace string
-	limits    wire.Limits
-}
-
-// Limits are the destination's.
-func (n namespacedBuiltin) Limits() wire.Limits { return n.limits }
-
-// Namespace is whose events an emitter writes.
-func (n namespacedBuiltin) Namespace() string { return n.namespace }
-
-// namespaced is a catalogue as an emitter of one namespace sees it.
+// namespaced is a catalogue as an emitter of one namespace sees it; the package emit says what each
+// method is for.
 type namespaced struct {
 	catalogue *Catalogue
 	namespace string
 }
 
-// Namespace is whose events an emitter writes.
+// builtinNamespaced is the built-in catalogue, whose aggregates have UUIDs.
+type builtinNamespaced struct{ namespaced }
+
+func (builtinNamespaced) CheckAggregateID(id string) error {
+	return builtin.Catalogue{}.CheckAggregateID(id)
+}
+
 func (n namespaced) Namespace() string { return n.namespace }
 
-// Limits are the destination's.
 func (n namespaced) Limits() wire.Limits { return n.catalogue.Limits() }
 
-func (n namespaced) find(eventType string) *Type {
-	t := n.catalogue.find(n.namespace, eventType)
-	if t == nil || t.Name != eventType {
-		return nil
+func (n namespaced) find(eventType string) (t *Type, ok bool) {
+	if t = n.catalogue.find(n.namespace, eventType); t == nil || t.Name != eventType {
+		return &Type{}, false
 	}
-	return t
+	return t, true
 }
 
-// Resolve implements emit.Catalogue.
 func (n namespaced) Resolve(eventType string) (aggregateType, topic string, ok bool) {
-	t := n.find(eventType)
-	if t == nil {
-		return "", "", false
-	}
-	return t.aggregate(), t.Topic, true
+	t, ok := n.find(eventType)
+	return t.aggregate(), t.Topic, ok
 }
 
-// Validate implements emit.Catalogue.
 func (n namespaced) Validate(eventType string, data json.RawMessage) error {
-	t := n.find(eventType)
-	if t == nil {
+	t, ok := n.find(eventType)
+	if !ok {
 		return fmt.Errorf("unknown event type %q", cut(eventType))
 	}
 	_, err := t.judge(data, t.ExtraFields != Allow)
 	return err
 }
 
-// WithoutEnvelope reports whether payload_json is the data itself.
 func (n namespaced) WithoutEnvelope(eventType string) bool {
-	t := n.find(eventType)
-	return t != nil && t.Envelope == None
+	t, _ := n.find(eventType)
+	return t.Envelope == None
 }
 
-// OrderedByAggregate reports whether events keep the order of their aggregate.
 func (n namespaced) OrderedByAggregate(eventType string) bool {
-	t := n.find(eventType)
-	return t != nil && t.Order == OrderAggregate
+	t, _ := n.find(eventType)
+	return t.Order == OrderAggregate
 }
 
-// CloudEventsSource is the source of a type's CloudEvents; empty where its messages are none.
 func (n namespaced) CloudEventsSource(eventType string) string {
-	if t := n.find(eventType); t != nil {
-		return t.CloudEventsSource
-	}
-	return ""
+	t, _ := n.find(eventType)
+	return t.CloudEventsSource
 }
 
 // Describe returns what a publisher has to know of an event type, by its present or a former name.

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // DB is a pool, a connection or a transaction of pgx.
@@ -41,72 +39,68 @@ SELECT c.revision, c.name, c.applied_at, c.applied_by, c.limits::text, t.namespa
 
 // options is what the column options holds: everything that no other column says.
 type options struct {
-	Catalogue         string   `json:"catalogue"`
-	Position          int      `json:"position"`
-	Name              string   `json:"topicName"`
-	Description       string   `json:"description,omitempty"`
-	ExtraFields       string   `json:"extraFields"`
-	Check             string   `json:"check"`
-	Empty             string   `json:"empty,omitempty"`
-	EnvelopeID        string   `json:"envelopeId,omitempty"`
-	Was               []string `json:"was,omitempty"`
-	Order             string   `json:"order"`
-	CloudEventsSource string   `json:"cloudEventsSource,omitempty"`
-	// Policy is omitted where it says nothing.
-	Policy    wire.Policy `json:"policy,omitzero"`
-	AppliedBy string      `json:"appliedBy,omitempty"`
+	Type
+
+	Catalogue   string `json:"catalogue"`
+	Position    int    `json:"position"`
+	Name        string `json:"topicName"`
+	Description string `json:"description,omitempty"`
+	AppliedBy   string `json:"appliedBy,omitempty"`
+	// These hide the fields of Type that have columns of their own.
+	Topic     struct{} `json:"topic,omitzero"`
+	Aggregate struct{} `json:"aggregate,omitzero"`
+	Schema    struct{} `json:"schema,omitzero"`
+	Envelope  struct{} `json:"envelope,omitzero"`
 }
 
 // Recorded reads the catalogue that a database recorded. Its schemas are compiled when they are
 // first needed.
-func Recorded(ctx context.Context, db DB) (Recording, error) {
+func Recorded(ctx context.Context, db DB) (r Recording, err error) {
+	defer func() {
+		if err != nil {
+			r, err = Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
+		}
+	}()
 	rows, err := db.Query(ctx, recordedSQL)
 	if err != nil {
-		return Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
+		return r, err
 	}
-	defer rows.Close()
-	var r Recording
-	for rows.Next() {
-		var limits string
-		var namespace, name, aggregate, topic, envelope, schema, more, digest, applied *string
-		if err := rows.Scan(&r.Revision, &r.Name, &r.AppliedAt, &r.AppliedBy, &limits, &namespace, &name,
-			&aggregate, &topic, &envelope, &schema, &more, &digest, &applied); err != nil {
-			return Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
-		}
+	var limits string
+	var namespace, name, aggregate, topic, envelope, schema, more, digest, applied *string
+	into := []any{&r.Revision, &r.Name, &r.AppliedAt, &r.AppliedBy, &limits, &namespace, &name,
+		&aggregate, &topic, &envelope, &schema, &more, &digest, &applied}
+	_, err = pgx.ForEachRow(rows, into, func() error {
 		if namespace == nil {
-			continue
+			return nil
 		}
 		var o options
 		if err := json.Unmarshal([]byte(*more), &o); err != nil {
-			return Recording{}, fmt.Errorf("read the recorded catalogue: options of %s: %w", *name, err)
+			return fmt.Errorf("options of %s: %w", *name, err)
 		}
-		t := &Type{
-			Name: *name, Description: o.Description, Topic: *topic, Aggregate: *aggregate, Schema: Schema(*schema), Envelope: *envelope,
-			ExtraFields: o.ExtraFields, Check: o.Check, Empty: o.Empty, EnvelopeID: o.EnvelopeID, Was: o.Was, Order: o.Order,
-			CloudEventsSource: o.CloudEventsSource, Policy: o.Policy, digest: *digest, appliedBy: o.AppliedBy, appliedAt: *applied,
-		}
+		t := &o.Type
+		t.Name, t.Description, t.Topic, t.Aggregate = *name, o.Description, *topic, *aggregate
+		t.Schema, t.Envelope = Schema(*schema), *envelope
+		t.digest, t.appliedBy, t.appliedAt = *digest, o.AppliedBy, *applied
 		if err := t.fromColumns(); err != nil {
-			return Recording{}, fmt.Errorf("read the recorded catalogue: schema of %s: %w", *name, err)
+			return fmt.Errorf("schema of %s: %w", *name, err)
 		}
 		if r.Catalogue == nil {
 			r.Catalogue = &Catalogue{types: map[key]*Type{}}
 			if err := json.Unmarshal([]byte(limits), &r.Catalogue.limits); err != nil {
-				return Recording{}, fmt.Errorf("read the recorded catalogue: limits: %w", err)
+				return fmt.Errorf("limits: %w", err)
 			}
 		}
 		r.Catalogue.record(*namespace, o, t)
-	}
-	if err := rows.Err(); err != nil {
-		return Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
-	}
-	return r, nil
+		return nil
+	})
+	return r, err
 }
 
 // fromColumns undoes what columns does.
 func (t *Type) fromColumns() error {
 	t.Aggregate = cmp.Or(t.Aggregate, None)
-	t.ExtraFields, t.Check, t.Order = cmp.Or(t.ExtraFields, Warn), cmp.Or(t.Check,
-		CheckPublish), cmp.Or(t.Order, None)
+	t.ExtraFields, t.Check = cmp.Or(t.ExtraFields, Warn), cmp.Or(t.Check, CheckPublish)
+	t.Order = cmp.Or(t.Order, None)
 	if t.Schema == "" {
 		t.Schema = Any
 	} else {
@@ -151,19 +145,13 @@ func (c *Catalogue) record(namespace string, o options, t *Type) {
 
 // columns is a type as the table has it.
 func (t Type) columns(d Document, position int) (schema *string, more string, err error) {
-	text := string(t.Schema)
-	switch t.Schema {
-	case Any:
-	case "", Object:
-		text = anyObject
-		schema = &text
-	default:
+	if t.Schema != Any {
+		text := string(t.Schema.JSON())
 		schema = &text
 	}
 	encoded, err := json.Marshal(options{
-		Catalogue: d.Name, Position: position, Name: d.Topics[t.Topic], Description: t.Description, ExtraFields: t.ExtraFields,
-		Check: t.Check, Empty: t.Empty, EnvelopeID: t.EnvelopeID, Was: t.Was, Order: t.Order, CloudEventsSource: t.CloudEventsSource,
-		Policy: t.Policy, AppliedBy: t.appliedBy,
+		Type: t, Catalogue: d.Name, Position: position, Name: d.Topics[t.Topic],
+		Description: t.Description, AppliedBy: t.appliedBy,
 	})
 	return schema, string(encoded), err
 }
