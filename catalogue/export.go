@@ -29,14 +29,14 @@ func (c *Catalogue) YAML() ([]byte, error) {
 
 func (d Document) node() (*yaml.Node, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
-	put(root, "outbox", number1())
-	put(root, "name", text(d.Name))
+	put(root, "outbox", json.Number("1"))
+	put(root, "name", d.Name)
 	if d.Namespace != AllNamespaces {
-		put(root, "namespace", text(d.Namespace))
+		put(root, "namespace", d.Namespace)
 	}
 	topics := &yaml.Node{Kind: yaml.MappingNode}
 	for _, logical := range slices.Sorted(maps.Keys(d.Topics)) {
-		put(topics, logical, text(d.Topics[logical]))
+		put(topics, logical, d.Topics[logical])
 	}
 	put(root, "topics", topics)
 	types := &yaml.Node{Kind: yaml.MappingNode}
@@ -65,7 +65,7 @@ func (t Type) node() (*yaml.Node, error) {
 		{"order", t.Order, None},
 	} {
 		if one.value != one.usual && one.value != "" {
-			put(node, one.key, text(one.value))
+			put(node, one.key, one.value)
 		}
 	}
 	if len(t.Was) > 0 {
@@ -76,42 +76,32 @@ func (t Type) node() (*yaml.Node, error) {
 		put(node, "was", was)
 	}
 	if t.CloudEventsSource != "" {
-		source := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
-		put(source, "source", text(t.CloudEventsSource))
-		put(node, "cloudevents", source)
+		put(node, "cloudevents", map[string]any{"source": t.CloudEventsSource})
 	}
 	putPolicy(node, t.Policy)
-	schema, err := t.Schema.node()
-	if err == nil && schema != nil {
+	switch t.Schema {
+	case "", Object: // the default
+	case Any:
+		put(node, "schema", string(Any))
+	default:
+		schema, err := decode(string(t.Schema))
+		if err != nil {
+			return nil, err
+		}
 		put(node, "schema", schema)
 	}
-	return node, err
-}
-
-// node is nil for the default.
-func (s Schema) node() (*yaml.Node, error) {
-	switch s {
-	case "", Object:
-		return nil, nil
-	case Any:
-		return text(string(Any)), nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader([]byte(s)))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, err
-	}
-	return valueNode(value), nil
+	return node, nil
 }
 
 // valueNode writes JSON as YAML, what is small on one line.
 func valueNode(value any) *yaml.Node {
 	switch v := value.(type) {
+	case *yaml.Node:
+		return v
 	case map[string]any:
 		node := &yaml.Node{Kind: yaml.MappingNode}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			put(node, name, valueNode(v[name]))
+			put(node, name, v[name])
 		}
 		if len(v) > 0 && flat(v) {
 			node.Style = yaml.FlowStyle
@@ -131,12 +121,10 @@ func valueNode(value any) *yaml.Node {
 			tag = "!!int"
 		}
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: v.String()}
-	case bool:
-		node := &yaml.Node{}
-		_ = node.Encode(v) // a truth value always encodes
-		return node
 	}
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
+	node := &yaml.Node{}
+	_ = node.Encode(value) // null and truth values always encode
+	return node
 }
 
 // flat reports whether an object holds objects of one level at most.
@@ -156,8 +144,8 @@ func flat(object map[string]any) bool {
 	return true
 }
 
-func put(node *yaml.Node, key string, value *yaml.Node) {
-	node.Content = append(node.Content, text(key), value)
+func put(node *yaml.Node, key string, value any) {
+	node.Content = append(node.Content, text(key), valueNode(value))
 }
 
 // text is quoted where YAML would otherwise read something else.
@@ -166,5 +154,3 @@ func text(s string) *yaml.Node {
 	node.SetString(s)
 	return node
 }
-
-func number1() *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: "1"} }

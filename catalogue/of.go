@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -32,8 +33,8 @@ func Of[T any](name string, t Type) Type {
 
 type schemaObject = map[string]any
 
-// schemaOf describes a Go type; inside are the structs that it is in.
-func schemaOf(t reflect.Type, inside []reflect.Type) (schemaObject, error) {
+// schemaOf describes a Go type; within are the structs that it is in.
+func schemaOf(t reflect.Type, within []reflect.Type) (schemaObject, error) {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return schemaObject{"type": "string", "format": "date-time"}, nil
@@ -44,7 +45,7 @@ func schemaOf(t reflect.Type, inside []reflect.Type) (schemaObject, error) {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return nullable(schemaOf(t.Elem(), inside))
+		return nullable(schemaOf(t.Elem(), within))
 	case reflect.Interface:
 		return schemaObject{}, nil
 	case reflect.String:
@@ -58,24 +59,24 @@ func schemaOf(t reflect.Type, inside []reflect.Type) (schemaObject, error) {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return schemaObject{"type": "integer", "minimum": 0}, nil
 	case reflect.Slice, reflect.Array:
-		return listSchema(t, inside)
+		return listSchema(t, within)
 	case reflect.Map:
-		element, err := schemaOf(t.Elem(), inside)
+		element, err := schemaOf(t.Elem(), within)
 		return nullable(schemaObject{"type": "object", "additionalProperties": element}, err)
 	case reflect.Struct:
-		if slices.Contains(inside, t) {
+		if slices.Contains(within, t) {
 			return nil, fmt.Errorf("%s contains itself; write its schema by hand", t)
 		}
-		return structSchema(t, append(slices.Clone(inside), t))
+		return structSchema(t, append(slices.Clone(within), t))
 	}
 	return nil, fmt.Errorf("JSON has no %s", t.Kind())
 }
 
-func listSchema(t reflect.Type, inside []reflect.Type) (schemaObject, error) {
+func listSchema(t reflect.Type, within []reflect.Type) (schemaObject, error) {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
 		return nullable(schemaObject{"type": "string", "contentEncoding": "base64"}, nil)
 	}
-	element, err := schemaOf(t.Elem(), inside)
+	element, err := schemaOf(t.Elem(), within)
 	list := schemaObject{"type": "array", "items": element}
 	if t.Kind() == reflect.Array {
 		list["minItems"], list["maxItems"] = t.Len(), t.Len()
@@ -92,18 +93,17 @@ func nullable(schema schemaObject, err error) (schemaObject, error) {
 	return schema, err
 }
 
-func structSchema(t reflect.Type, inside []reflect.Type) (schemaObject, error) {
+func structSchema(t reflect.Type, within []reflect.Type) (schemaObject, error) {
 	properties, required := schemaObject{}, []any{}
 	for _, field := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		promoted := field.Anonymous && name == "" && structBehind(field.Type)
-		if !field.IsExported() || promoted || field.Tag.Get("json") == "-" || hidden(t, field) {
+		named, pointer := inside(t, field)
+		if !field.IsExported() || promoted || field.Tag.Get("json") == "-" || named {
 			continue
 		}
-		if name == "" {
-			name = field.Name
-		}
-		schema, err := schemaOf(field.Type, inside)
+		name = cmp.Or(name, field.Name)
+		schema, err := schemaOf(field.Type, within)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -112,8 +112,7 @@ func structSchema(t reflect.Type, inside []reflect.Type) (schemaObject, error) {
 			schema = schemaObject{"type": "string"}
 		}
 		properties[name] = schema
-		if !slices.Contains(given, "omitempty") && !slices.Contains(given, "omitzero") &&
-			!throughPointer(t, field) {
+		if !slices.Contains(given, "omitempty") && !slices.Contains(given, "omitzero") && !pointer {
 			required = append(required, name)
 		}
 	}
@@ -133,25 +132,13 @@ func structBehind(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]()
 }
 
-// hidden reports whether a field is one of an embedded struct that has a name of its own, and is
-// encoded under it.
-func hidden(t reflect.Type, field reflect.StructField) bool {
+// inside reports whether a field is one of an embedded struct that has a name of its own, under which
+// it is encoded, and whether it is one of an embedded pointer, and missing where that is nil.
+func inside(t reflect.Type, field reflect.StructField) (named, pointer bool) {
 	for i := 1; i < len(field.Index); i++ {
-		name, _, _ := strings.Cut(t.FieldByIndex(field.Index[:i]).Tag.Get("json"), ",")
-		if name != "" {
-			return true
-		}
+		outer := t.FieldByIndex(field.Index[:i])
+		name, _, _ := strings.Cut(outer.Tag.Get("json"), ",")
+		named, pointer = named || name != "", pointer || outer.Type.Kind() == reflect.Pointer
 	}
-	return false
-}
-
-// throughPointer reports whether a field is one of an embedded pointer, and missing where that is
-// nil.
-func throughPointer(t reflect.Type, field reflect.StructField) bool {
-	for i := 1; i < len(field.Index); i++ {
-		if t.FieldByIndex(field.Index[:i]).Type.Kind() == reflect.Pointer {
-			return true
-		}
-	}
-	return false
+	return named, pointer
 }

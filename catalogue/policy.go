@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -90,24 +91,24 @@ func checkPolicy(p wire.Policy, complain func(key, format string, args ...any)) 
 
 // putPolicy writes the policy as Load reads it.
 func putPolicy(node *yaml.Node, p wire.Policy) {
-	number := func(tag, value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value} }
 	if p.MaxAttempts > 0 {
-		put(node, "max_attempts", number("!!int", strconv.Itoa(p.MaxAttempts)))
+		put(node, "max_attempts", json.Number(strconv.Itoa(p.MaxAttempts)))
 	}
-	if p.BackoffMin > 0 || p.BackoffMax > 0 {
-		backoff := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
-		if p.BackoffMin > 0 {
-			put(backoff, "min", text(wire.SpanText(p.BackoffMin)))
-		}
-		if p.BackoffMax > 0 {
-			put(backoff, "max", text(wire.SpanText(p.BackoffMax)))
-		}
+	backoff := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
+	if p.BackoffMin > 0 {
+		put(backoff, "min", wire.SpanText(p.BackoffMin))
+	}
+	if p.BackoffMax > 0 {
+		put(backoff, "max", wire.SpanText(p.BackoffMax))
+	}
+	if len(backoff.Content) > 0 {
 		put(node, "backoff", backoff)
 	}
 	if p.ExpiresAfter > 0 {
-		put(node, "expires_after", text(wire.SpanText(p.ExpiresAfter)))
+		put(node, "expires_after", wire.SpanText(p.ExpiresAfter))
 	}
 	if p.Rate > 0 {
-		put(node, "rate", number("!!float", strconv.FormatFloat(p.Rate, 'g', -1, 64)))
+		rate := strconv.FormatFloat(p.Rate, 'g', -1, 64)
+		put(node, "rate", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: rate})
 	}
 }

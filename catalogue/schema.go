@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,17 +46,7 @@ const (
 	folderURL = "catalogue:///"
 	selfURL   = folderURL + ".schema"
 	strictURL = folderURL + ".strict"
-	inlineURL = folderURL + ".inline"
 )
-
-// addressOf is where a schema that was read from a file stands, or one that is written in the
-// catalogue itself.
-func addressOf(file string) string {
-	if file == "" {
-		return inlineURL
-	}
-	return folderURL + path.Join(".", file)
-}
 
 // compile returns a schema's checker and the schema as one text that needs no files.
 func compile(schema Schema, file string, folder fs.FS) (*checker, Schema, []string, error) {
@@ -70,14 +61,15 @@ func compile(schema Schema, file string, folder fs.FS) (*checker, Schema, []stri
 		return nil, schema, nil, fmt.Errorf("the schema is not JSON: %w", err)
 	}
 	loader := folderLoader{folder, map[string]any{}}
-	if _, err := compileAt(addressOf(file), document, loader); err != nil {
+	address := folderURL + cmp.Or(file, ".inline")
+	if _, err := compileAt(address, document, loader); err != nil {
 		return nil, schema, nil, err
 	}
-	warned := unknownKeywords(document)
+	warned := unknownKeywords(document, "", keywords())
 	for _, url := range slices.Sorted(maps.Keys(loader.loaded)) {
-		warned = append(warned, unknownKeywords(loader.loaded[url])...)
+		warned = append(warned, unknownKeywords(loader.loaded[url], "", keywords())...)
 	}
-	if document, err = bundle(document, addressOf(file), loader.loaded); err != nil {
+	if document, err = bundle(document, address, loader.loaded); err != nil {
 		return nil, schema, nil, err
 	}
 	text, err := canonical(document)
@@ -230,10 +222,9 @@ func bundle(document any, url string, loaded map[string]any) (any, error) {
 	if draft, _ := root["$schema"].(string); strings.Contains(draft, "/draft-0") {
 		keyword = "definitions"
 	}
-	definitions, _ := root[keyword].(map[string]any)
-	definitions = maps.Clone(definitions)
-	if definitions == nil {
-		definitions = map[string]any{}
+	definitions := map[string]any{}
+	if own, ok := root[keyword].(map[string]any); ok {
+		maps.Copy(definitions, own)
 	}
 	for at, part := range loaded {
 		object, ok := part.(map[string]any)
@@ -275,46 +266,32 @@ func keywords() []string {
 
 // unknownKeywords warns of what a schema says in vain. Names that begin with x- are annotations by
 // custom.
-func unknownKeywords(document any) []string {
-	w := keywordWalk{known: keywords()}
-	w.schema(document, "")
-	return w.warnings
-}
-
-type keywordWalk struct {
-	known    []string
-	warnings []string
-}
-
-func (w *keywordWalk) schema(value any, at string) {
-	object, ok := value.(map[string]any)
-	if !ok {
-		return
-	}
+func unknownKeywords(value any, at string, known []string) (warnings []string) {
+	object, _ := value.(map[string]any)
 	for _, keyword := range slices.Sorted(maps.Keys(object)) {
 		below := at + "/" + keyword
 		switch keyword {
 		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
 			members, _ := object[keyword].(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(members)) {
-				w.schema(members[name], below+"/"+name)
+				warnings = append(warnings, unknownKeywords(members[name], below+"/"+name, known)...)
 			}
-		case "allOf", "anyOf", "oneOf", "prefixItems", "items":
+		case "allOf", "anyOf", "oneOf", "prefixItems", "items", "not", "if", "then", "else", "additionalItems", "contains",
+			"additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema":
 			elements, _ := object[keyword].([]any)
 			for i, element := range elements {
-				w.schema(element, fmt.Sprintf("%s/%d", below, i))
+				at := fmt.Sprintf("%s/%d", below, i)
+				warnings = append(warnings, unknownKeywords(element, at, known)...)
 			}
-			w.schema(object[keyword], below)
-		case "not", "if", "then", "else", "additionalItems", "contains", "additionalProperties", "propertyNames",
-			"unevaluatedItems", "unevaluatedProperties", "contentSchema":
-			w.schema(object[keyword], below)
+			warnings = append(warnings, unknownKeywords(object[keyword], below, known)...)
 		default:
-			if !slices.Contains(w.known, keyword) && !strings.HasPrefix(keyword, "x-") {
-				w.warnings = append(w.warnings, fmt.Sprintf("the schema's %s is no keyword of JSON Schema and checks nothing%s",
-					cut(strings.TrimPrefix(below, "/")), suggest(keyword, w.known)))
+			if !slices.Contains(known, keyword) && !strings.HasPrefix(keyword, "x-") {
+				warnings = append(warnings, fmt.Sprintf("the schema's %s is no keyword of JSON Schema and checks nothing%s",
+					cut(strings.TrimPrefix(below, "/")), suggest(keyword, known)))
 			}
 		}
 	}
+	return warnings
 }
 
 // maxDigits is how many digits a number may have, written out, where a schema looks at it. A double
