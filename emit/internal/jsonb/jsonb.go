@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -190,23 +191,23 @@ func (s *scan) nested(walk func() *Error) *Error {
 	return p
 }
 
-func (s *scan) array() *Error {
-	s.space()
-	if s.peek() == ']' {
+// list walks what stands between commas up to the end of an array or an object.
+func (s *scan) list(end byte, element func(i int) *Error) *Error {
+	if s.space(); s.peek() == end {
 		s.pos++
 		return nil
 	}
 	for i := 0; ; i++ {
 		s.space()
-		if p := s.value(); p != nil {
-			return p.under("[" + strconv.Itoa(i) + "]")
+		if p := element(i); p != nil {
+			return p
 		}
 		s.space()
 		switch s.peek() {
 		case ',':
 			s.pos++
 			s.printed += 2
-		case ']':
+		case end:
 			s.pos++
 			return nil
 		default:
@@ -215,17 +216,20 @@ func (s *scan) array() *Error {
 	}
 }
 
-func (s *scan) object() *Error {
-	s.space()
-	if s.peek() == '}' {
-		s.pos++
+func (s *scan) array() *Error {
+	return s.list(']', func(i int) *Error {
+		if p := s.value(); p != nil {
+			return p.under("[" + strconv.Itoa(i) + "]")
+		}
 		return nil
-	}
+	})
+}
+
+func (s *scan) object() *Error {
 	mine := len(s.names)
 	defer func() { s.names = s.names[:mine] }()
 	var index map[string]struct{}
-	for {
-		s.space()
+	return s.list('}', func(int) *Error {
 		if s.peek() != '"' {
 			return s.malformed()
 		}
@@ -252,18 +256,8 @@ func (s *scan) object() *Error {
 		if s.keep && s.depth == 1 {
 			s.members = append(s.members, Member{string(name), s.text[start:s.pos]})
 		}
-		s.space()
-		switch s.peek() {
-		case ',':
-			s.pos++
-			s.printed += 2
-		case '}':
-			s.pos++
-			return nil
-		default:
-			return s.malformed()
-		}
-	}
+		return nil
+	})
 }
 
 // repeated reports whether name is among names. Objects with many members get an
@@ -271,12 +265,7 @@ func (s *scan) object() *Error {
 func repeated(names [][]byte, index *map[string]struct{}, name []byte) bool {
 	const few = 32
 	if len(names) < few {
-		for _, n := range names {
-			if bytes.Equal(n, name) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(names, func(n []byte) bool { return bytes.Equal(n, name) })
 	}
 	if *index == nil {
 		*index = make(map[string]struct{}, 2*few)

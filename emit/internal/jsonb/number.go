@@ -1,5 +1,10 @@
 package jsonb
 
+import (
+	"strconv"
+	"strings"
+)
+
 // number walks a JSON number and counts its digits as numeric prints them.
 func (s *scan) number() *Error {
 	negative := s.peek() == '-'
@@ -32,11 +37,13 @@ func (s *scan) number() *Error {
 		if digits == "" {
 			return s.malformed()
 		}
-		exponent = sign * saturated(digits)
+		// Beyond a million its exact value does not matter: PostgreSQL refuses the number.
+		size, _ := strconv.Atoi(digits)
+		exponent = sign * min(size, 9_999_999)
 	}
 
 	// The value is 0.d1d2d3… × 10^point once leading zeros are gone.
-	zeros := leadingZeros(whole, fraction)
+	zeros := len(whole+fraction) - len(strings.TrimLeft(whole+fraction, "0"))
 	wholeDigits, isZero := len(whole)+exponent-zeros, zeros == len(whole)+len(fraction)
 	scale := max(0, len(fraction)-exponent)
 	if scale > maxNumericFraction || !isZero && wholeDigits > maxNumericWhole {
@@ -61,27 +68,4 @@ func (s *scan) digits() string {
 		s.pos++
 	}
 	return string(s.text[start:s.pos])
-}
-
-// saturated reads an exponent; beyond a million its exact value does not matter,
-// and PostgreSQL refuses the number.
-func saturated(digits string) int {
-	n := 0
-	for i := 0; i < len(digits) && n < 1_000_000; i++ {
-		n = n*10 + int(digits[i]-'0')
-	}
-	return n
-}
-
-func leadingZeros(whole, fraction string) int {
-	n := 0
-	for _, part := range []string{whole, fraction} {
-		for i := 0; i < len(part); i++ {
-			if part[i] != '0' {
-				return n
-			}
-			n++
-		}
-	}
-	return n
 }

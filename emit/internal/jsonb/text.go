@@ -3,6 +3,7 @@ package jsonb
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -60,21 +61,11 @@ func (s *scan) escape() (rune, *Error) {
 	s.pos++
 	c := s.peek()
 	s.pos++
-	switch c {
-	case '"', '\\', '/':
-		return rune(c), nil
-	case 'b':
-		return '\b', nil
-	case 'f':
-		return '\f', nil
-	case 'n':
-		return '\n', nil
-	case 'r':
-		return '\r', nil
-	case 't':
-		return '\t', nil
-	case 'u':
-	default:
+	const escapes, meant = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
+	if i := strings.IndexByte(escapes, c); i >= 0 {
+		return rune(meant[i]), nil
+	}
+	if c != 'u' {
 		return 0, s.malformed()
 	}
 	r, ok := s.hex4()
@@ -114,7 +105,7 @@ func (s *scan) hex4() (rune, bool) {
 // printedRune is the width of a rune that was written as an escape.
 func printedRune(r rune) int {
 	switch {
-	case r == '"' || r == '\\' || r == '\b' || r == '\f' || r == '\n' || r == '\r' || r == '\t':
+	case strings.ContainsRune("\"\\\b\f\n\r\t", r):
 		return 2
 	case r < ' ':
 		return 6
