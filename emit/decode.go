@@ -2,6 +2,7 @@ package emit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -26,18 +27,12 @@ func DecodeEvent(text []byte) (Event, error) {
 		if !errors.As(err, &p) {
 			return Event{}, err
 		}
-		field := strings.TrimPrefix(p.Path, ".")
-		if field == "" {
-			field = "event"
-		}
+		field := cmp.Or(strings.TrimPrefix(p.Path, "."), "event")
 		return Event{}, &InvalidError{Problems: wire.Problems{{Field: field, Problem: p.Problem}}}
 	}
 	var p Event
 	bad := &InvalidError{}
 	for _, m := range members {
-		if string(m.Value) == "null" && m.Name != "data" && isEventField(m.Name) {
-			continue
-		}
 		decodeEventField(&p, m, bad)
 	}
 	if len(bad.Problems) > 0 {
@@ -48,14 +43,8 @@ func DecodeEvent(text []byte) (Event, error) {
 
 var integer = regexp.MustCompile(`^-?[0-9]{1,19}$`)
 
-func isEventField(name string) bool {
-	switch name {
-	case "type", "aggregateId", "aggregateType", "data", "dedupeKey", "tenantId", "namespace", "headers", "occurredAt", "actor",
-		"orderingKey", "byAggregate", "deliverAt":
-		return true
-	}
-	return false
-}
+// isNull reports whether a member counts as absent. Data alone may not be null.
+func isNull(m jsonb.Member) bool { return string(m.Value) == "null" }
 
 func decodeEventField(p *Event, m jsonb.Member, bad *InvalidError) {
 	switch m.Name {
@@ -102,6 +91,9 @@ func decodeEventField(p *Event, m jsonb.Member, bad *InvalidError) {
 }
 
 func decodeTime(m jsonb.Member, bad *InvalidError) time.Time {
+	if isNull(m) {
+		return time.Time{}
+	}
 	at, err := wire.ParseTime(decodeText(m, bad))
 	switch {
 	case err != nil:
@@ -112,33 +104,29 @@ func decodeTime(m jsonb.Member, bad *InvalidError) time.Time {
 	return at
 }
 
-// decodeText reads a string that is not empty: an empty dedupe key or namespace is
-// a variable that was not set, not a choice.
-func decodeText(m jsonb.Member, bad *InvalidError) string {
-	s, ok := jsonb.String(m.Value)
-	if !ok {
-		bad.add(m.Name, "must be a string")
-		return ""
-	}
-	if s == "" {
-		bad.add(m.Name, "must not be empty")
-	}
-	return s
-}
+// decodeText reads a string that is not empty: an empty dedupe key or namespace is a variable that
+// was not set, not a choice.
+func decodeText(m jsonb.Member, bad *InvalidError) string { return decode(m, "a string", bad) }
 
-// decodeAggregateID reads a string or an integer: where ids are integers they are
-// seldom written as strings.
+// decodeAggregateID reads a string or an integer: where ids are integers they are seldom written as
+// strings.
 func decodeAggregateID(m jsonb.Member, bad *InvalidError) string {
 	if id := string(m.Value); integer.MatchString(id) {
 		return id
 	}
-	id, ok := jsonb.String(m.Value)
-	if !ok {
-		bad.add(m.Name, "must be a string or an integer")
-	} else if id == "" {
+	return decode(m, "a string or an integer", bad)
+}
+
+func decode(m jsonb.Member, what string, bad *InvalidError) string {
+	s, ok := jsonb.String(m.Value)
+	switch {
+	case isNull(m):
+	case !ok:
+		bad.add(m.Name, "must be %s", what)
+	case s == "":
 		bad.add(m.Name, "must not be empty")
 	}
-	return id
+	return s
 }
 
 func decodeID(m jsonb.Member, bad *InvalidError) uuid.UUID {
