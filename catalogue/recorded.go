@@ -55,12 +55,15 @@ type options struct {
 
 // Recorded reads the catalogue that a database recorded. Its schemas are compiled when they are
 // first needed.
-func Recorded(ctx context.Context, db DB) (r Recording, err error) {
-	defer func() {
-		if err != nil {
-			r, err = Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
-		}
-	}()
+func Recorded(ctx context.Context, db DB) (Recording, error) {
+	r, err := recorded(ctx, db)
+	if err != nil {
+		return Recording{}, fmt.Errorf("read the recorded catalogue: %w", err)
+	}
+	return r, nil
+}
+
+func recorded(ctx context.Context, db DB) (r Recording, err error) {
 	rows, err := db.Query(ctx, recordedSQL)
 	if err != nil {
 		return r, err
