@@ -65,15 +65,6 @@ func (c *Catalogue) addType(d Document, t *Type, at lines, folder fs.FS, bad *Pr
 	complain := func(key, format string, args ...any) {
 		bad.add(at.of(key), "type %s: %s", cut(t.Name), fmt.Sprintf(format, args...))
 	}
-	oneOf := func(key string, into *string, values ...string) {
-		if *into == "" {
-			*into = values[0]
-		}
-		if !slices.Contains(values, *into) {
-			complain(key, "%s is %q, must be %s", key, cut(*into),
-				strings.TrimPrefix(strings.Join(values, " or "), " or "))
-		}
-	}
 	for i, name := range append([]string{t.Name}, t.Was...) {
 		switch {
 		case !wellFormed(name):
@@ -100,12 +91,16 @@ func (c *Catalogue) addType(d Document, t *Type, at lines, folder fs.FS, bad *Pr
 		complain("aggregate", "aggregate %q must be letters, digits or _.:/-, at most %d bytes",
 			cut(t.Aggregate), maxNameBytes)
 	}
-	oneOf("envelope", &t.Envelope, Standard, None)
-	oneOf("extra_fields", &t.ExtraFields, Warn, Refuse, Allow)
-	oneOf("check", &t.Check, CheckPublish, CheckEmit)
-	oneOf("order", &t.Order, None, OrderAggregate)
-	oneOf("empty", &t.Empty, "", Allow)
-	oneOf("envelope_id", &t.EnvelopeID, "", Refuse)
+	for _, one := range t.texts() {
+		if len(one.values) == 0 {
+			continue
+		}
+		*one.text = cmp.Or(*one.text, one.values[0])
+		if !slices.Contains(one.values, *one.text) {
+			complain(one.key, "%s is %q, must be %s", one.key, cut(*one.text),
+				strings.TrimPrefix(strings.Join(one.values, " or "), " or "))
+		}
+	}
 	switch {
 	case t.Order == OrderAggregate && t.Aggregate == None:
 		complain("order", "order: aggregate needs an aggregate")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
@@ -75,6 +74,29 @@ type Type struct {
 	digest, appliedBy, appliedAt string
 }
 
+// textKey is a key of a type whose value is one text. Of the values that it may have, if they are
+// listed, the first is the default.
+type textKey struct {
+	key    string
+	text   *string
+	values []string
+}
+
+// texts are those of the type, in the order in which they are written.
+func (t *Type) texts() []textKey {
+	return []textKey{
+		{"description", &t.Description, nil},
+		{"topic", &t.Topic, nil},
+		{"aggregate", &t.Aggregate, nil},
+		{"envelope", &t.Envelope, []string{Standard, None}},
+		{"extra_fields", &t.ExtraFields, []string{Warn, Refuse, Allow}},
+		{"check", &t.Check, []string{CheckPublish, CheckEmit}},
+		{"empty", &t.Empty, []string{"", Allow}},
+		{"envelope_id", &t.EnvelopeID, []string{"", Refuse}},
+		{"order", &t.Order, []string{None, OrderAggregate}},
+	}
+}
+
 // What a Type's texts may be.
 const (
 	Standard       = "standard"
@@ -129,28 +151,21 @@ func Build(documents ...Document) (*Catalogue, error) {
 // Builtin returns the catalogue that is compiled into outboxctl: the event types of package
 // builtin, checked by its own code, which takes a tenth of the time a JSON Schema takes.
 func Builtin() *Catalogue {
-	d := builtinDocument()
-	c := &Catalogue{documents: []Document{d}, builtin: true, types: map[key]*Type{}}
-	for i := range d.Types {
-		t := &d.Types[i]
-		t.check = ready(&checker{builtin: func(data json.RawMessage) error { return builtin.Catalogue{}.Validate(t.Name, data) }})
-		c.types[key{AllNamespaces, t.Name}] = t
-	}
-	return c
-}
-
-func builtinDocument() Document {
-	d := Document{Name: "packfinderz", Namespace: AllNamespaces, Topics: map[string]string{
+	known := builtin.Catalogue{}.Types()
+	d := Document{Name: "packfinderz", Namespace: AllNamespaces, Types: make([]Type, len(known)), Topics: map[string]string{
 		builtin.TopicDomain: "pf-domain-events", builtin.TopicAnalytics: "pf-analytics-events",
 		builtin.TopicNotifications: "pf-notification-events", builtin.TopicBilling: "pf-billing-events",
 	}}
-	for _, t := range (builtin.Catalogue{}).Types() {
-		d.Types = append(d.Types, Type{
+	c := &Catalogue{documents: []Document{d}, builtin: true, types: map[key]*Type{}}
+	for i, t := range known {
+		d.Types[i] = Type{
 			Name: t.Name, Description: t.Description, Topic: t.Topic, Aggregate: t.Aggregate, Schema: Schema(t.Schema()),
 			Envelope: Standard, ExtraFields: Refuse, Check: CheckPublish, Empty: Allow, Order: None,
-		})
+			check: ready(&checker{builtin: &t}),
+		}
+		c.types[key{AllNamespaces, t.Name}] = &d.Types[i]
 	}
-	return d
+	return c
 }
 
 // Documents lists the documents, in their order.

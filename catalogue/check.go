@@ -9,13 +9,14 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // checker judges the data of one event type.
 type checker struct {
-	// builtin, when set, judges alone.
-	builtin func(data json.RawMessage) error
+	// builtin, when set, is the type of package builtin, which judges alone.
+	builtin *builtin.Type
 	// object: data must be one. It is for types without a JSON Schema.
 	object bool
 	// plain is the type's schema; strict, which is nil where no members are named, refuses the others
@@ -47,7 +48,7 @@ func (t *Type) judge(data json.RawMessage, refuseExtra bool) (extra int, err err
 		return 0, err
 	}
 	if c.builtin != nil {
-		return 0, c.builtin(data)
+		return 0, builtin.Catalogue{}.Validate(t.Name, data)
 	}
 	extras, problems := c.run(bytes.TrimSpace(data), t.Empty == Allow, t.ExtraFields != Allow)
 	if refuseExtra {
@@ -63,8 +64,7 @@ func (t *Type) judge(data json.RawMessage, refuseExtra bool) (extra int, err err
 func (c *checker) run(data json.RawMessage, emptyAllowed, wantExtras bool) (extras,
 	problems wire.Problems) {
 	one := func(problem string) wire.Problems {
-		return wire.Problems{{Field: "data",
-			Problem: problem}}
+		return wire.Problems{{Field: "data", Problem: problem}}
 	}
 	switch {
 	case len(data) == 0:

@@ -58,11 +58,11 @@ func (c *Catalogue) Fits(ctx context.Context, db DB) error {
 }
 
 func (c *Catalogue) fit(ctx context.Context, db DB) ([]column, error) {
+	var columns []column
 	rows, err := db.Query(ctx, columnsSQL)
-	if err != nil {
-		return nil, fmt.Errorf("look at the columns: %w", err)
+	if err == nil {
+		columns, err = pgx.CollectRows(rows, pgx.RowToStructByPos[column])
 	}
-	columns, err := pgx.CollectRows(rows, pgx.RowToStructByPos[column])
 	if err != nil {
 		return nil, fmt.Errorf("look at the columns: %w", err)
 	}
@@ -109,10 +109,11 @@ func (c *Catalogue) addEnumValues(ctx context.Context, pool *pgxpool.Pool, colum
 		}
 		for _, value := range c.names(col.Name) {
 			var statement string
-			if err := pool.QueryRow(ctx, addValueSQL, col.Type, value).Scan(&statement); err != nil {
-				return fmt.Errorf("add a value to %s: %w", col.Type, err)
+			err := pool.QueryRow(ctx, addValueSQL, col.Type, value).Scan(&statement)
+			if err == nil {
+				_, err = pool.Exec(ctx, statement)
 			}
-			if _, err := pool.Exec(ctx, statement); err != nil {
+			if err != nil {
 				return fmt.Errorf("add a value to %s: %w", col.Type, err)
 			}
 		}

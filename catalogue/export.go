@@ -53,19 +53,9 @@ func (d Document) node() (*yaml.Node, error) {
 
 func (t Type) node() (*yaml.Node, error) {
 	node := &yaml.Node{Kind: yaml.MappingNode}
-	for _, one := range []struct{ key, value, usual string }{
-		{"description", t.Description, ""},
-		{"topic", t.Topic, ""},
-		{"aggregate", t.Aggregate, ""},
-		{"envelope", t.Envelope, Standard},
-		{"extra_fields", t.ExtraFields, Warn},
-		{"check", t.Check, CheckPublish},
-		{"empty", t.Empty, ""},
-		{"envelope_id", t.EnvelopeID, ""},
-		{"order", t.Order, None},
-	} {
-		if one.value != one.usual && one.value != "" {
-			put(node, one.key, one.value)
+	for _, one := range t.texts() {
+		if value := *one.text; value != "" && (len(one.values) == 0 || value != one.values[0]) {
+			put(node, one.key, value)
 		}
 	}
 	if len(t.Was) > 0 {

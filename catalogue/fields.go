@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/outboxctl/outboxctl/emit/builtin"
 )
 
 // Field is a member of a payload that its schema names.
@@ -39,8 +37,8 @@ func (s Schema) Fields() []Field {
 	}
 	fields := make([]Field, 0, len(top.Properties))
 	for _, name := range slices.Sorted(maps.Keys(top.Properties)) {
-		fields = append(fields, Field{name, kindOf(top.Properties[name]),
-			slices.Contains(top.Required, name)})
+		required := slices.Contains(top.Required, name)
+		fields = append(fields, Field{name, kindOf(top.Properties[name]), required})
 	}
 	return fields
 }
@@ -49,15 +47,11 @@ func (s Schema) Fields() []Field {
 // order and words.
 func (t Type) Fields() []Field {
 	if c, err := t.check(); err == nil && c.builtin != nil {
-		for _, known := range (builtin.Catalogue{}).Types() {
-			if known.Name == t.Name {
-				fields := make([]Field, len(known.Fields))
-				for i, f := range known.Fields {
-					fields[i] = Field{f.Name, f.Type, f.Required}
-				}
-				return fields
-			}
+		fields := make([]Field, len(c.builtin.Fields))
+		for i, f := range c.builtin.Fields {
+			fields[i] = Field{f.Name, f.Type, f.Required}
 		}
+		return fields
 	}
 	return t.Schema.Fields()
 }

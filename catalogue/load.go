@@ -187,10 +187,6 @@ func (r *reader) document(node *yaml.Node) Document {
 
 // readType reads a type, or the defaults, over what holds where it says nothing.
 func (r *reader) readType(node *yaml.Node, what string, t Type, known []string) Type {
-	texts := map[string]*string{
-		"topic": &t.Topic, "aggregate": &t.Aggregate, "envelope": &t.Envelope, "extra_fields": &t.ExtraFields, "check": &t.Check,
-		"empty": &t.Empty, "envelope_id": &t.EnvelopeID, "order": &t.Order, "description": &t.Description,
-	}
 	r.mapping(node, what, known, func(key string, value *yaml.Node) {
 		switch key {
 		case "schema":
@@ -209,7 +205,8 @@ func (r *reader) readType(node *yaml.Node, what string, t Type, known []string) 
 				t.CloudEventsSource = r.text(what+": source", value)
 			})
 		default:
-			*texts[key] = r.text(what+": "+key, value)
+			i := slices.IndexFunc(t.texts(), func(one textKey) bool { return one.key == key })
+			*t.texts()[i].text = r.text(what+": "+key, value)
 		}
 	})
 	return t

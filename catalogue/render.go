@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -16,17 +17,16 @@ import (
 
 // leaves finds the rules that were broken below the ones that only combine others. Alternatives are
 // one rule: what is wrong with each of them says little.
-func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+func leaves(e *jsonschema.ValidationError) (all []*jsonschema.ValidationError) {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf, *kind.Not, *kind.PropertyNames, *kind.Contains:
-		return []*jsonschema.ValidationError{e}
+	default:
+		for _, cause := range e.Causes {
+			all = append(all, leaves(cause)...)
+		}
 	}
-	if len(e.Causes) == 0 {
-		return []*jsonschema.ValidationError{e}
-	}
-	var all []*jsonschema.ValidationError
-	for _, cause := range e.Causes {
-		all = append(all, leaves(cause)...)
+	if len(all) == 0 {
+		all = append(all, e)
 	}
 	return all
 }
@@ -174,19 +174,16 @@ func values(all []any) string {
 func fieldPath(location []string, value any, root string) string {
 	text := root
 	for _, part := range location {
-		switch v := value.(type) {
-		case []any:
+		if list, ok := value.([]any); ok {
 			text += "[" + part + "]"
-			var i int
-			if _, err := fmt.Sscan(part, &i); err == nil && i >= 0 && i < len(v) {
-				value = v[i]
+			if i, err := strconv.Atoi(part); err == nil && i >= 0 && i < len(list) {
+				value = list[i]
 			}
-		case map[string]any:
-			text += "." + cut(part)
-			value = v[part]
-		default:
-			text += "." + cut(part)
+			continue
 		}
+		text += "." + cut(part)
+		object, _ := value.(map[string]any)
+		value = object[part]
 	}
 	return text
 }
