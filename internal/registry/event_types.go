@@ -87,10 +87,8 @@ type PayloadField struct {
 // List describes the types of the catalogue.
 func (r *Registry) List() []EventType {
 	types := []EventType{}
-	for _, d := range r.Documents() {
-		for _, t := range d.Types {
-			types = append(types, eventType(d, t))
-		}
+	for _, t := range typesOf(r.Catalogue) {
+		types = append(types, eventType(t))
 	}
 	return types
 }
@@ -100,19 +98,17 @@ type TypeParams struct{ Namespace, Name string }
 
 // Show returns all that the catalogue says of a type, by its present or a former name.
 func (r *Registry) Show(p TypeParams) (EventTypeDetail, error) {
-	for _, d := range r.Documents() {
-		for _, t := range d.Types {
-			if t.Name != p.Name && !slices.Contains(t.Was, p.Name) || p.Namespace != "" &&
-				p.Namespace != d.Namespace {
-				continue
-			}
-			detail := EventTypeDetail{EventType: eventType(d, t), Schema: t.Schema.JSON(), Sample: Sample(t),
-				Attributes: attributes(t), Publishers: []TypeHolder{}}
-			if by, at := t.Applied(); !at.IsZero() {
-				detail.AppliedAt, detail.AppliedBy = &at, by
-			}
-			return detail, nil
+	for _, t := range typesOf(r.Catalogue) {
+		named := t.Name == p.Name || slices.Contains(t.Was, p.Name)
+		if !named || p.Namespace != "" && p.Namespace != t.namespace {
+			continue
 		}
+		detail := EventTypeDetail{EventType: eventType(t), Schema: t.Schema.JSON(), Sample: Sample(t.Type),
+			Attributes: attributes(t.Type), Publishers: []TypeHolder{}}
+		if by, at := t.Applied(); !at.IsZero() {
+			detail.AppliedAt, detail.AppliedBy = &at, by
+		}
+		return detail, nil
 	}
 	unknown := fault.NotFoundf("event type %q is not in the catalogue (%s)", p.Name, r.Source)
 	return EventTypeDetail{}, words.DidYouMean(unknown, p.Name, r.EventTypes(),
@@ -164,19 +160,14 @@ func holds(p dispatch.Peer, t EventType, revision int64) TypeHolder {
 	return h
 }
 
-func eventType(d catalogue.Document, t catalogue.Type) EventType {
-	return EventType{
-		Type: t.Name, AggregateType: t.Aggregate, Topic: t.Topic, Description: t.Description, Fields: payloadFields(t),
-		Namespace: d.Namespace, TopicName: d.Topics[t.Topic], Envelope: t.Envelope, ExtraFields: t.ExtraFields, Check: t.Check, Order: t.Order,
-		Was: append([]string{}, t.Was...), Policy: t.Policy, Digest: t.Digest(),
-	}
-}
-
-// payloadFields lists the members that a type's schema names.
-func payloadFields(t catalogue.Type) []PayloadField {
+func eventType(t namedType) EventType {
 	fields := []PayloadField{}
 	for _, f := range t.Fields() {
-		fields = append(fields, PayloadField{f.Name, f.Type, f.Required})
+		fields = append(fields, PayloadField(f))
 	}
-	return fields
+	return EventType{
+		Type: t.Name, AggregateType: t.Aggregate, Topic: t.Topic, Description: t.Description, Fields: fields,
+		Namespace: t.namespace, TopicName: t.physical, Envelope: t.Envelope, ExtraFields: t.ExtraFields, Check: t.Check, Order: t.Order,
+		Was: append([]string{}, t.Was...), Policy: t.Policy, Digest: t.Digest(),
+	}
 }

@@ -46,18 +46,16 @@ func (l *Live) compare(own, recorded *Registry) {
 	if own == recorded {
 		return
 	}
-	for _, d := range recorded.Documents() {
-		for _, t := range d.Types {
-			ours, known := own.Find(d.Namespace, t.Name)
-			switch {
-			case known && ours.Digest() != t.Digest():
-				if l.report.Other[d.Namespace] == nil {
-					l.report.Other[d.Namespace] = map[string]string{}
-				}
-				l.report.Other[d.Namespace][t.Name] = ours.Digest()
-			case !known && !own.knows(d.Namespace, t.Name):
-				l.report.Unknown[d.Namespace] = append(l.report.Unknown[d.Namespace], t.Name)
+	for _, t := range typesOf(recorded.Catalogue) {
+		ours, known := own.Find(t.namespace, t.Name)
+		switch {
+		case known && ours.Digest() != t.Digest():
+			if l.report.Other[t.namespace] == nil {
+				l.report.Other[t.namespace] = map[string]string{}
 			}
+			l.report.Other[t.namespace][t.Name] = ours.Digest()
+		case !known && !own.knows(t.namespace, t.Name):
+			l.report.Unknown[t.namespace] = append(l.report.Unknown[t.namespace], t.Name)
 		}
 	}
 }
@@ -92,11 +90,11 @@ const revisionSQL = `SELECT revision FROM outbox_catalogue`
 
 // Refresh implements dispatch.Authority: it looks whether the database's catalogue has changed.
 func (l *Live) Refresh(ctx context.Context) error {
+	var revision int64
 	rows, err := l.db.Query(ctx, revisionSQL)
-	if err != nil {
-		return fmt.Errorf("read the catalogue's revision: %w", err)
+	if err == nil {
+		revision, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 	}
-	revision, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 	if err != nil {
 		return fmt.Errorf("read the catalogue's revision: %w", err)
 	}

@@ -68,11 +68,9 @@ func Recorded(ctx context.Context, db catalogue.DB) (*Registry, error) {
 // EventTypes lists the name of every event type, in the catalogue's order.
 func (r *Registry) EventTypes() []string {
 	var names []string
-	for _, d := range r.Documents() {
-		for _, t := range d.Types {
-			if !slices.Contains(names, t.Name) {
-				names = append(names, t.Name)
-			}
+	for _, t := range typesOf(r.Catalogue) {
+		if !slices.Contains(names, t.Name) {
+			names = append(names, t.Name)
 		}
 	}
 	return names
@@ -81,12 +79,10 @@ func (r *Registry) EventTypes() []string {
 // Names lists the names under which events are stored, former ones included.
 func (r *Registry) Names() outbox.Names {
 	var names outbox.Names
-	for _, d := range r.Documents() {
-		for _, t := range d.Types {
-			for _, name := range append([]string{t.Name}, t.Was...) {
-				names = append(names, outbox.Name{Namespace: d.Namespace, Name: name, Type: t.Name,
-					Topic: t.Topic})
-			}
+	for _, t := range typesOf(r.Catalogue) {
+		for _, name := range append([]string{t.Name}, t.Was...) {
+			names = append(names, outbox.Name{Namespace: t.namespace, Name: name, Type: t.Name,
+				Topic: t.Topic})
 		}
 	}
 	return names
@@ -105,11 +101,9 @@ func (r *Registry) TopicNames() []string { return r.Names().Topics() }
 // Aggregates lists every aggregate type once, in the catalogue's order.
 func (r *Registry) Aggregates() []string {
 	var names []string
-	for _, d := range r.Documents() {
-		for _, t := range d.Types {
-			if !slices.Contains(names, t.Aggregate) && t.Aggregate != catalogue.None {
-				names = append(names, t.Aggregate)
-			}
+	for _, t := range typesOf(r.Catalogue) {
+		if !slices.Contains(names, t.Aggregate) && t.Aggregate != catalogue.None {
+			names = append(names, t.Aggregate)
 		}
 	}
 	return names
