@@ -188,8 +188,8 @@ func readSchema(folder fs.FS, name string) (any, error) {
 		return nil, fmt.Errorf("%q, %w", name, errOutside)
 	}
 	if err != nil {
-		var at *fs.PathError // of which only the cause is news: a link that leads elsewhere, say
-		if errors.As(err, &at) {
+		// Of its text only the cause is news: a link that leads elsewhere, say.
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
 			err = at.Err
 		}
 		return nil, fmt.Errorf("%q, which cannot be read in the catalogue's folder: %w", name, err)

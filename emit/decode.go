@@ -80,8 +80,7 @@ func decodeEventField(p *Event, m jsonb.Member, bad *InvalidError) {
 		p.DeliverAt = decodeTime(m, bad)
 	case "actor":
 		actor, err := wire.ParseActor(m.Value)
-		var envelope *wire.EnvelopeError
-		if errors.As(err, &envelope) {
+		if envelope, ok := errors.AsType[*wire.EnvelopeError](err); ok {
 			bad.add(envelope.Field, "%s", envelope.Problem)
 		}
 		p.Actor = (*Actor)(actor)

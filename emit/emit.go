@@ -14,10 +14,9 @@
 // Emit takes a pgx transaction and EmitSQL one of database/sql, so users of GORM,
 // sqlx and the like can call it too. Both cost one round trip.
 //
-// An event that breaks a rule is refused before anything is sent: the error is
-// ErrInvalid, its *InvalidError lists every field with its problem, and the
-// transaction goes on unharmed. Any other error comes from the database; then the
-// transaction is lost, as after every failed statement.
+// An event that breaks a rule is refused before anything is sent: the error is ErrInvalid, its
+// *InvalidError lists every field with its problem, and the transaction goes on unharmed. Any other
+// error comes from the database; then the transaction is lost, as after every failed statement.
 //
 // Publishing is at least once. Consumers must be idempotent, and the id that Emit
 // returns is the key to be idempotent by.
@@ -45,12 +44,10 @@ import (
 type Event struct {
 	// Type is the event type. Required; the catalogue must know it.
 	Type string
-	// AggregateID is the aggregate the event is about: a UUID, an integer or any other
-	// text of at most 255 bytes, as the database stores ids. Required, unless the type
-	// is about no aggregate.
+	// AggregateID is the aggregate the event is about: a UUID, an integer or any other text of at
+	// most 255 bytes, as the database stores ids. Required, unless the type is about no aggregate.
 	AggregateID string
-	// AggregateType may be left empty: the catalogue knows it. When set it must be
-	// the type's.
+	// AggregateType may be left empty: the catalogue knows it. When set it must be the type's.
 	AggregateType string
 	// Data is the payload: a payload struct of package builtin, anything else that
 	// marshals to the same JSON, or finished JSON as a json.RawMessage or []byte.
@@ -190,14 +187,12 @@ func (e *InvalidError) add(field, format string, args ...any) {
 	e.Problems = append(e.Problems, wire.FieldProblem{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
 
-// ErrNotMigrated is in the error when the database has no outbox: outboxctl migrate
-// creates it.
+// ErrNotMigrated is in the error when the database has no outbox: outboxctl migrate creates it.
 var ErrNotMigrated = errors.New("the database has no outbox, or one of another version")
 
 // emitFailed translates a database error.
 func emitFailed(err error) error {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
 		case "42883", "42P01", "42703", "3F000": // undefined function, table, column; invalid schema name
 			return fmt.Errorf("emit events: %w (%w)", ErrNotMigrated, err)

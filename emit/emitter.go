@@ -71,9 +71,8 @@ func New(catalogue Catalogue) *Emitter {
 	return e
 }
 
-// Prepare checks an event completely, without a database: an error that only
-// PostgreSQL finds would abort the caller's transaction. A refused event gives an
-// *InvalidError with all its problems.
+// Prepare checks an event completely, without a database: an error that only PostgreSQL finds would
+// abort the caller's transaction. A refused event gives an *InvalidError with all its problems.
 func (e *Emitter) Prepare(event Event) (Prepared, error) {
 	bad := &InvalidError{}
 	e = e.in(&event, bad)

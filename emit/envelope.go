@@ -96,8 +96,7 @@ func (e *Emitter) data(event Event, known bool, bad *InvalidError) (json.RawMess
 	}
 	size, err := jsonb.Bytes(data, "data")
 	if err != nil {
-		var refused *jsonb.Error
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*jsonb.Error](err); ok {
 			bad.add(refused.Path, "%s", refused.Problem)
 		}
 		return nil, 0

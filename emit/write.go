@@ -83,8 +83,7 @@ func (e *Emitter) prepareAll(ctx context.Context, events []Event) ([]Prepared, e
 		}
 		var err error
 		if prepared[i], err = e.Prepare(p); err != nil {
-			var invalid *InvalidError
-			if errors.As(err, &invalid) {
+			if invalid, ok := errors.AsType[*InvalidError](err); ok {
 				invalid.Index = i
 			}
 			if len(events) > 1 {

@@ -1,7 +1,6 @@
-// Package builtin is the catalogue of event types that is compiled into outboxctl,
-// with a struct for the payload of each. The whole of it is in types.go: to add an
-// event type, add its name, its entry and its struct there. Where event types are a
-// database enum, a migration adds the name too.
+// Package builtin is the catalogue of event types that is compiled into outboxctl, with a struct
+// for the payload of each. The whole of it is in types.go: to add an event type, add its name, its
+// entry and its struct there. Where event types are a database enum, a migration adds the name too.
 //
 // What it guarantees:
 //
@@ -65,9 +64,8 @@ func (Catalogue) Resolve(eventType string) (aggregateType, topic string, ok bool
 	return t.Aggregate, t.Topic, true
 }
 
-// Validate checks an envelope's data against the payload of its event type. What is
-// wrong with data is a *wire.PayloadError. The empty object is always valid; null, or
-// nothing at all, never is.
+// Validate checks an envelope's data against the payload of its event type. What is wrong with data
+// is a *wire.PayloadError. The empty object is always valid; null, or nothing at all, never is.
 func (Catalogue) Validate(eventType string, data json.RawMessage) error {
 	t := find(eventType)
 	if t == nil {
@@ -108,8 +106,7 @@ func find(eventType string) *Type {
 
 func (c *checker) payload(fields []Field, data json.RawMessage) {
 	members, err := jsonb.Members(data, "data")
-	var bad *jsonb.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*jsonb.Error](err); ok {
 		c.add(bad.Path, bad.Problem)
 	}
 	if len(members) == 0 {

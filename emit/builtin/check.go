@@ -92,9 +92,8 @@ func (c *checker) text(f Field, raw json.RawMessage) {
 	}
 }
 
-// id takes a UUID in its canonical form; the other spellings that parsers tolerate
-// would make ids that do not compare equal as text. The nil UUID is what a Go emitter
-// writes when it forgets one.
+// id takes a UUID in its canonical form; the other spellings that parsers tolerate would make ids
+// that do not compare equal as text. The nil UUID is what a Go emitter writes when it forgets one.
 func (c *checker) id(name string, raw json.RawMessage) {
 	s, ok := c.str(name, raw)
 	if !ok {
@@ -135,8 +134,7 @@ func (c *checker) integer(name string, raw json.RawMessage) {
 	}
 }
 
-// timestamp refuses the zero time too: it is what a Go emitter writes when it forgets
-// the field.
+// timestamp refuses the zero time too: it is what a Go emitter writes when it forgets the field.
 func (c *checker) timestamp(name string, raw json.RawMessage) {
 	s, ok := c.str(name, raw)
 	if !ok {

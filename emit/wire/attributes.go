@@ -100,10 +100,9 @@ type Row struct {
 	CloudEventsSource, CloudEventsPrefix string
 }
 
-// Attributes builds the attributes of a message: those of the row's columns and its
-// headers. A header with the name of an attribute of ours, however it is capitalised, is left
-// out, whether the row has a value for it or not: a consumer trusts event_id and tenant_id to
-// be the row's.
+// Attributes builds the attributes of a message: those of the row's columns and its headers. A
+// header with the name of an attribute of ours, however it is capitalised, is left out, whether the
+// row has a value for it or not: a consumer trusts event_id and tenant_id to be the row's.
 func Attributes(row Row) map[string]string {
 	attrs := make(map[string]string, len(row.Headers)+usualAttributes)
 	for name, value := range row.Headers {

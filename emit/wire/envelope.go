@@ -32,8 +32,7 @@ type Actor struct {
 	Role    string `json:"role,omitempty"`
 }
 
-// EnvelopeError is what is wrong with an envelope. It names the field and never shows
-// a value.
+// EnvelopeError is what is wrong with an envelope. It names the field and never shows a value.
 type EnvelopeError struct {
 	Field   string
 	Problem string
@@ -132,8 +131,7 @@ func ParseActor(text []byte) (*Actor, error) {
 func members(text []byte, field string) ([]jsonb.Member, error) {
 	found, err := jsonb.Members(text, field)
 	if err != nil {
-		var p *jsonb.Error
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*jsonb.Error](err); ok {
 			return nil, &EnvelopeError{p.Path, p.Problem}
 		}
 		return nil, err
@@ -154,8 +152,7 @@ func ParseID(text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// ErrNotTimestamp reports a text that is not an RFC 3339 timestamp. It reads after a
-// field's name.
+// ErrNotTimestamp reports a text that is not an RFC 3339 timestamp. It reads after a field's name.
 var ErrNotTimestamp = errors.New("must be an RFC 3339 timestamp")
 
 // ParseTime reads a timestamp that is RFC 3339, its letters in upper case. The standard
@@ -177,7 +174,6 @@ func ParseTime(text string) (time.Time, error) {
 	return t, nil
 }
 
-// StoredBytes returns how many bytes data takes once PostgreSQL has stored it as
-// jsonb and prints it again: that is what is published. The error names the part of data
-// that jsonb cannot hold.
+// StoredBytes returns how many bytes data takes once PostgreSQL has stored it as jsonb and prints
+// it again: that is what is published. The error names the part of data that jsonb cannot hold.
 func StoredBytes(data []byte) (int, error) { return jsonb.Bytes(data, "data") }

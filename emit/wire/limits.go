@@ -48,8 +48,7 @@ func PubSubLimits() Limits {
 	}
 }
 
-// TooLargeError reports a message beyond a limit of the broker. Sending it again
-// cannot help.
+// TooLargeError reports a message beyond a limit of the broker. Sending it again cannot help.
 type TooLargeError struct {
 	// What is too large or too many: "message", "attributes", `value of attribute "…"`.
 	What      string
@@ -72,8 +71,7 @@ func (e *AttributeError) Error() string {
 	return fmt.Sprintf("attribute %q %s", short.Name(e.Name), e.Problem)
 }
 
-// Check returns nil when the broker can take a message, or a *TooLargeError or an
-// *AttributeError.
+// Check returns nil when the broker can take a message, or a *TooLargeError or an *AttributeError.
 func (l Limits) Check(body []byte, attrs map[string]string) error {
 	if len(attrs) > l.Attributes {
 		return &TooLargeError{What: "attributes", Size: len(attrs), Max: l.Attributes, Unit: "attributes"}

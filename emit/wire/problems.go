@@ -30,9 +30,8 @@ func (p Problems) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// PayloadError is what a catalogue returns for data that is not a valid payload of
-// EventType. It holds field names and never values, so that it can be logged and
-// stored.
+// PayloadError is what a catalogue returns for data that is not a valid payload of EventType. It
+// holds field names and never values, so that it can be logged and stored.
 type PayloadError struct {
 	EventType string
 	Problems  Problems

@@ -17,10 +17,9 @@ func Roles() []string {
 // grantCall is how a migration grants; the statement stands between the quotes.
 var grantCall = regexp.MustCompile(`outbox_grant\('(GRANT [^']+ TO (outbox_[a-z]+))'\)`)
 
-// Grants lists the statements that give each role its rights, read from the
-// migrations themselves, so that no second list can fall behind. names chooses
-// roles and what they are called, for clusters where ours are missing or belong to
-// others; without names it is all of them.
+// Grants lists the statements that give each role its rights, read from the migrations themselves,
+// so that no second list can fall behind. names chooses roles and what they are called, for
+// clusters where ours are missing or belong to others; without names it is all of them.
 func Grants(fsys fs.FS, names map[string]string) ([]string, error) {
 	known, err := steps(fsys)
 	if err != nil {

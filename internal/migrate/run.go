@@ -132,8 +132,7 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 		quiet := heartbeat(step, opts)
 		_, err := provider.ApplyVersion(ctx, step.Version, !down)
 		quiet()
-		var partial *goose.PartialError
-		if errors.As(err, &partial) {
+		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 			err = partial.Err
 		}
 		if err == nil || !IsLockTimeout(err) || time.Now().Add(backoff).After(deadline) {

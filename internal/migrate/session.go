@@ -19,9 +19,8 @@ import (
 // database, so every database of a cluster can be migrated at the same time.
 const lockKey int64 = 0x6f7574626f780001 // "outbox", 1
 
-// pollLock is how often a waiting run asks for the lock. Asking instead of
-// waiting in PostgreSQL holds no snapshot, which would stall the very index
-// build the other run is waiting for.
+// pollLock is how often a waiting run asks for the lock. Asking instead of waiting in PostgreSQL
+// holds no snapshot, which would stall the very index build the other run is waiting for.
 const pollLock = 250 * time.Millisecond
 
 // session is the one connection a run works on. The lock and the work share

@@ -37,8 +37,7 @@ type Planned struct {
 	SQL string
 }
 
-// Status lists every migration known to the binary or to the database, by
-// version. It only reads.
+// Status lists every migration known to the binary or to the database, by version. It only reads.
 func Status(ctx context.Context, db querier, opts Options) ([]StepStatus, error) {
 	opts = opts.withDefaults()
 	known, err := steps(opts.Migrations)

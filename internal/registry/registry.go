@@ -51,8 +51,7 @@ func File(name string) (_ *Registry, err error) {
 // made by a program that could record nothing, has the built-in types.
 func Recorded(ctx context.Context, db catalogue.DB) (*Registry, error) {
 	recording, err := catalogue.Recorded(ctx, db)
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == pgerrcode.UndefinedTable {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == pgerrcode.UndefinedTable {
 		return New(), nil
 	}
 	if err != nil {

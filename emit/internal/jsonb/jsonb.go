@@ -38,9 +38,8 @@ func (p *Error) under(parent string) *Error {
 	return p
 }
 
-// from completes the path at the field where the walk began. Its middle is left out
-// when it is long: an error's text is cut when it is stored, and what is wrong comes
-// after where.
+// from completes the path at the field where the walk began. Its middle is left out when it is
+// long: an error's text is cut when it is stored, and what is wrong comes after where.
 func (p *Error) from(field string) *Error {
 	const most, half = 128, 60
 	p = p.under(field)
@@ -56,11 +55,10 @@ type Member struct {
 	Value []byte
 }
 
-// Bytes walks a member of the envelope and returns how many bytes it takes when
-// PostgreSQL prints it as jsonb: with a space after each colon and comma, escapes
-// resolved and numbers written out (1e6 takes seven bytes, 1e100000 a hundred
-// thousand). That is the body the broker gets. The error is an *Error whose path
-// starts at field.
+// Bytes walks a member of the envelope and returns how many bytes it takes when PostgreSQL prints
+// it as jsonb: with a space after each colon and comma, escapes resolved and numbers written out
+// (1e6 takes seven bytes, 1e100000 a hundred thousand). That is the body the broker gets. The error
+// is an *Error whose path starts at field.
 func Bytes(text []byte, field string) (int, error) {
 	s := scan{text: text, depth: 1} // the envelope is the first level
 	if p := s.document(); p != nil {
