@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,11 +15,19 @@ import (
 	"github.com/outboxctl/outboxctl/internal/why"
 )
 
-// answer is what the API answers: a body as docs/json-output.md describes it, and where a list goes
-// on.
+// answer is what a request came to. The body is what the API answers, as docs/json-output.md
+// describes it; next is where a list goes on.
 type answer struct {
 	body any
 	next string
+	// at is the address of what came of a change, for a page to go to, and status is what the API
+	// answers it with.
+	at     string
+	status int
+	// page is shown at once, and a file with the text sent, where nothing must stay in the browser's
+	// history.
+	page       *view
+	file, text string
 }
 
 func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request, to route) {
@@ -43,7 +52,7 @@ func (h *Handler) serveAPI(w http.ResponseWriter, r *http.Request, to route) {
 func rows[T any](read func(*request) ([]T, outbox.Paged, error)) func(*request) (answer, error) {
 	return func(r *request) (answer, error) {
 		rows, paged, err := read(r)
-		return answer{rows, paged.Next}, err
+		return answer{body: rows, next: paged.Next}, err
 	}
 }
 
@@ -66,7 +75,7 @@ func figures[T any](of func(*request, *stats.Report) T) func(*request) (answer, 
 func everything(_ *request, s *stats.Report) *stats.Report { return s }
 
 func meAPI(r *request) (answer, error) {
-	return answer{body: map[string]any{"name": whoOf(r.Request).Name, "role": whoOf(r.Request).role()}}, nil
+	return answer{body: map[string]any{"name": r.who.Name, "role": cmp.Or(r.who.Role, Viewer)}}, nil
 }
 
 // figures are those of the snapshot. A program, which does not read the line above them, must not
@@ -120,11 +129,7 @@ func list[F, T any](
 	if err != nil {
 		return nil, paged, err
 	}
-	now, err := r.outbox.Now(r.Context())
-	if err != nil {
-		return nil, paged, err
-	}
-	filter, err := parse(q, now)
+	filter, err := parse(q, r.now)
 	if err != nil {
 		return nil, paged, err
 	}

@@ -43,7 +43,6 @@ const auditRunEvents = 100
 
 // auditRunData is one run of the audit.
 type auditRunData struct {
-	Now time.Time
 	Run *dlq.AuditRunResult
 	// Undo: it can be taken back; else WhyNot is why it cannot.
 	Undo   bool
@@ -68,8 +67,7 @@ func auditRunPage(r *request) (*view, error) {
 	_ = json.Unmarshal(run.Detail, &detail) // what has another form leads nowhere
 	shown := min(len(run.EventIDs), auditRunEvents)
 	d.Plan, d.Events, d.More = detail.PlanID, run.EventIDs[:shown], int64(len(run.EventIDs)-shown)
-	d.Now, err = r.outbox.Now(r.Context())
-	return &view{Title: "Run", Command: "outboxctl audit show " + run.Run, template: "audit_run", Data: d}, err
+	return &view{Title: "Run", Command: "outboxctl audit show " + run.Run, template: "audit_run", Data: d}, nil
 }
 
 func readRun(r *request) (*dlq.AuditRunResult, error) {

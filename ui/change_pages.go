@@ -56,13 +56,13 @@ type changeable struct {
 
 type field struct{ Name, Value string }
 
-// offer offers changes to the rows of a list that was read at d.Now. A time such as 2h ago becomes
-// an instant: the set must be the one that is looked at.
-func (d *listData) offer(state string) {
+// offer offers changes to the rows of a list that was read now. A time such as 2h ago becomes an
+// instant: the set must be the one that is looked at.
+func (d *listData) offer(state string, now time.Time) {
 	d.Changes = verbsOf(state)
 	until := d.until
-	if until.IsZero() || until.After(d.Now) {
-		until = d.Now
+	if until.IsZero() || until.After(now) {
+		until = now
 	}
 	for _, c := range d.Chips {
 		if c.Name != "since" && c.Name != "until" {
@@ -79,7 +79,6 @@ func (d *listData) offer(state string) {
 type planData struct {
 	dlq.PlanPreview
 	Plan dlq.PlanDetail
-	Now  time.Time
 	// Typed: the count has to be typed. Sends: the change sends events, so it can go in steps.
 	Typed, Sends bool
 	// One: it is one row that was chosen by its id, which needs no breakdown.
@@ -95,12 +94,9 @@ func planPage(r *request) (*view, error) {
 		return nil, err
 	}
 	if preview.StartedAt != nil {
-		return runView(r, preview.PlanDetail)
+		return runView(r, preview.PlanDetail), nil
 	}
 	d := planData{PlanPreview: preview, Plan: preview.PlanDetail, Typed: dlq.Typed(preview.Plan), Sends: preview.Action.Sends()}
-	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
-		return nil, err
-	}
 	if s := r.snapshot.Stats; d.Sends && s != nil {
 		d.NoPublisher = len(s.Publishers) == 0
 	}
@@ -117,7 +113,6 @@ func planPage(r *request) (*view, error) {
 
 // runData is a plan that was started.
 type runData struct {
-	Now  time.Time
 	Plan dlq.PlanDetail
 	// Left is how many rows are not done; Speed is how fast it goes, in words.
 	Left  int64
@@ -139,19 +134,16 @@ const stopping = "stopping"
 const confirmedBefore = "confirmed"
 
 // runView shows a plan that was started.
-func runView(r *request, plan dlq.PlanDetail) (_ *view, err error) {
+func runView(r *request, plan dlq.PlanDetail) *view {
 	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: plan.Action.Sends(), Ended: plan.State != dlq.PlanRunning, Typed: dlq.Typed(plan.Plan)}
 	if d.State = plan.State; plan.State == dlq.PlanRunning && plan.StopBy != "" {
 		d.State = stopping
 	}
-	if r.URL.Query().Has(confirmedBefore) && plan.Runner != whoOf(r.Request).Name {
+	if r.URL.Query().Has(confirmedBefore) && plan.Runner != r.who.Name {
 		d.Other = plan.Runner
 	}
 	d.Undo = d.Ended && plan.Counts[plan.Action.Success()] > 0 && dlq.AuditRun{Action: string(plan.Action)}.CannotUndo() == nil
-	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
-		return nil, err
-	}
-	if seconds := d.Now.Sub(*plan.StartedAt).Seconds(); !d.Ended && plan.Done > 0 && seconds > 1 {
+	if seconds := r.now.Sub(*plan.StartedAt).Seconds(); !d.Ended && plan.Done > 0 && seconds > 1 {
 		perSecond := float64(plan.Done) / seconds
 		d.Speed = strings.TrimSpace(fmt.Sprintf("%.0f/s, about %s left", perSecond, words.Seconds(float64(d.Left)/perSecond)))
 	}
@@ -159,5 +151,5 @@ func runView(r *request, plan dlq.PlanDetail) (_ *view, err error) {
 	if d.Ended && d.Left > 0 {
 		command = "outboxctl plan run " + plan.ID
 	}
-	return &view{Title: "Plan", Command: command, Live: !d.Ended, Every: runPoll.Milliseconds(), template: "run", Data: d}, nil
+	return &view{Title: "Plan", Command: command, Live: !d.Ended, Every: runPoll.Milliseconds(), template: "run", Data: d}
 }

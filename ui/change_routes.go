@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -14,56 +15,30 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// changeRequest is a request of a user who may change something.
-type changeRequest struct {
-	*http.Request
-	h      *Handler
-	outbox *dlq.Outbox
-	who    Identity
-}
-
-// changed is what a change answers: the address of what came of it, for a page to go to, and its
-// body in the API.
-type changed struct {
-	at     string
-	status int
-	body   any
-	// page is shown at once, and a file with the text sent, where nothing must stay in the browser's
-	// history.
-	page       *view
-	file, text string
-}
-
 // A changeRoute is one way to change something, by a form at its path and in the API. There it is a
-// POST to the same path, unless api names another.
+// POST to the same path, unless api names another. It exists where it is open.
 type changeRoute struct {
 	path, api string
-	do        func(*changeRequest) (changed, error)
+	open      bool
+	do        func(*request) (answer, error)
 }
 
-// changeRoutes is the addresses that change something, or need the rights of an operator, as far as
-// they exist here.
-func (h *Handler) changeRoutes() (routes []changeRoute) {
-	if h.cfg.AllowChanges {
-		routes = []changeRoute{
-			{path: "/plans", do: asked(makePlan)},
-			{path: "/plans/{id}/run", do: asked(runPlan)},
-			{path: "/plans/{id}/stop", do: asked(stopPlan)},
-			{path: "/plans/{id}/abandon", api: "DELETE /api/v1/plans/{id}", do: asked(abandonPlan)},
-			{path: "/audit/{run}/undo", do: asked(undo)},
-			{path: "/events/{id}/forget", do: asked(forget)},
-			{path: "/consumers/{consumer}/retry", do: asked(retryConsumer)},
-			{path: "/topics/{topic}/pause", do: asked(pauseTopic)},
-			{path: "/topics/{topic}/resume", do: asked(resumeTopic)},
-		}
-	}
-	if h.cfg.Payloads == PayloadsReveal {
-		for _, path := range []string{"/dead-letters/{id}/reveal", "/events/{id}/reveal"} {
-			routes = append(routes, changeRoute{path: path, do: asked(reveal)})
-		}
-	}
-	if h.cfg.AllowChanges && h.cfg.Payloads == PayloadsReveal {
-		routes = append(routes, changeRoute{path: "/dead-letters/{id}/edit", do: asked(edit)})
+// changeRoutes is the addresses that change something, or need the rights of an operator.
+func (h *Handler) changeRoutes() []changeRoute {
+	changes, reveals := h.cfg.AllowChanges, h.cfg.Payloads == PayloadsReveal
+	routes := []changeRoute{
+		{path: "/plans", open: changes, do: asked(makePlan)},
+		{path: "/plans/{id}/run", open: changes, do: asked(runPlan)},
+		{path: "/plans/{id}/stop", open: changes, do: asked(stopPlan)},
+		{path: "/plans/{id}/abandon", api: "DELETE /api/v1/plans/{id}", open: changes, do: asked(abandonPlan)},
+		{path: "/audit/{run}/undo", open: changes, do: asked(undo)},
+		{path: "/events/{id}/forget", open: changes, do: asked(forget)},
+		{path: "/consumers/{consumer}/retry", open: changes, do: asked(retryConsumer)},
+		{path: "/topics/{topic}/pause", open: changes, do: asked(pauseTopic)},
+		{path: "/topics/{topic}/resume", open: changes, do: asked(resumeTopic)},
+		{path: "/dead-letters/{id}/reveal", open: reveals, do: asked(reveal)},
+		{path: "/events/{id}/reveal", open: reveals, do: asked(reveal)},
+		{path: "/dead-letters/{id}/edit", open: changes && reveals, do: asked(edit)},
 	}
 	for i, r := range routes {
 		routes[i].api = cmp.Or(r.api, "POST /api/v1"+r.path)
@@ -72,11 +47,11 @@ func (h *Handler) changeRoutes() (routes []changeRoute) {
 }
 
 // asked reads what a request asks for, and does it.
-func asked[P any](do func(*changeRequest, P) (changed, error)) func(*changeRequest) (changed, error) {
-	return func(r *changeRequest) (changed, error) {
+func asked[P any](do func(*request, P) (answer, error)) func(*request) (answer, error) {
+	return func(r *request) (answer, error) {
 		var p P
 		if err := r.decode(&p); err != nil {
-			return changed{}, err
+			return answer{}, err
 		}
 		return do(r, p)
 	}
@@ -88,7 +63,7 @@ type noted struct {
 }
 
 // serveChange answers a request that changes something, if its sender may.
-func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*changeRequest) (changed, error)) {
+func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*request) (answer, error)) {
 	who := whoOf(r)
 	if who.Role != Operator {
 		err := fault.Hint(fault.Refusedf("%s may look, not change", who.Name), "an operator may; /api/v1/me tells who you are")
@@ -97,7 +72,7 @@ func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*c
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	out, err := do(&changeRequest{Request: r, h: h, outbox: h.changes.outbox(), who: who})
+	out, err := do(&request{Request: r, h: h, outbox: h.changes.outbox(), who: who})
 	if err != nil {
 		h.fail(w, r, err)
 		return
@@ -138,52 +113,52 @@ func (h *Handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, 
 	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // the caller has gone
 }
 
-func makePlan(r *changeRequest, p planRequest) (changed, error) {
+func makePlan(r *request, p planRequest) (answer, error) {
 	now, err := r.outbox.Now(r.Context())
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	params, err := p.params(now, r.who.Name)
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	return r.planned(params)
 }
 
 // planned makes a plan and answers with it.
-func (r *changeRequest) planned(p dlq.ChangeParams) (changed, error) {
+func (r *request) planned(p dlq.ChangeParams) (answer, error) {
 	id, err := r.h.changes.plan(r.Context(), p)
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	return r.plan(id)
 }
 
 // plan answers with a plan as it is now.
-func (r *changeRequest) plan(id string) (changed, error) {
+func (r *request) plan(id string) (answer, error) {
 	plan, err := r.outbox.Plan(r.Context(), id)
-	return changed{at: "/plans/" + plan.ID, status: http.StatusAccepted, body: plan}, err
+	return answer{at: "/plans/" + plan.ID, status: http.StatusAccepted, body: plan}, err
 }
 
 // runPlan starts a plan that is confirmed, and resumes one that was confirmed when it was started.
 // Asked twice with the same confirmation, it is the same run.
-func runPlan(r *changeRequest, p runRequest) (changed, error) {
+func runPlan(r *request, p runRequest) (answer, error) {
 	said, err := p.confirmation()
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	rate, watch, err := p.pace()
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	plan, err := r.outbox.Plan(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	confirms := said.Count != 0 || said.Database != ""
 	if plan.StartedAt == nil || confirms {
 		if err := said.Confirm(plan.Plan); err != nil {
-			return changed{}, err
+			return answer{}, err
 		}
 	}
 	if !plan.Action.Sends() { // there is nothing to watch
@@ -197,7 +172,7 @@ func runPlan(r *changeRequest, p runRequest) (changed, error) {
 
 // begun answers with a plan that is run. Of two requests at once, both of them began it, and it may
 // be done before the second.
-func (r *changeRequest) begun(before dlq.PlanDetail, err error) (changed, error) {
+func (r *request) begun(before dlq.PlanDetail, err error) (answer, error) {
 	out, readErr := r.plan(before.ID)
 	if err != nil && readErr == nil {
 		if plan, _ := out.body.(dlq.PlanDetail); plan.State == dlq.PlanRunning || before.StartedAt == nil && plan.State == dlq.PlanDone {
@@ -212,22 +187,39 @@ func (r *changeRequest) begun(before dlq.PlanDetail, err error) (changed, error)
 }
 
 // detail is what the audit keeps of a request besides the name of its sender.
-func (r *changeRequest) detail() map[string]any {
+func (r *request) detail() map[string]any {
 	return map[string]any{"via": "ui", "auth": r.who.Auth, "remote": remoteOf(r.Request), "requestId": uuid.NewString()}
 }
 
 // stopPlan asks a run to stop. One that has ended meanwhile needs nothing.
-func stopPlan(r *changeRequest, _ struct{}) (changed, error) {
+func stopPlan(r *request, _ struct{}) (answer, error) {
 	err := r.outbox.StopPlan(r.Context(), r.PathValue("id"), r.who.Name)
 	if err != nil {
 		if plan, readErr := r.outbox.Plan(r.Context(), r.PathValue("id")); readErr != nil || plan.State != dlq.PlanDone {
-			return changed{}, err
+			return answer{}, err
 		}
 	}
 	return r.plan(r.PathValue("id"))
 }
 
-func abandonPlan(r *changeRequest, _ struct{}) (changed, error) {
+func abandonPlan(r *request, _ struct{}) (answer, error) {
 	err := r.outbox.AbandonPlan(r.Context(), r.PathValue("id"), r.who.Name)
-	return changed{at: "/plans/" + r.PathValue("id"), status: http.StatusNoContent}, err
+	return answer{at: "/plans/" + r.PathValue("id"), status: http.StatusNoContent}, err
+}
+
+// undo takes a run back: a discard or a restore by a plan, which is confirmed as any other, a pause
+// or the end of one at once.
+func undo(r *request, p noted) (answer, error) {
+	run, err := r.outbox.AuditRun(r.Context(), r.PathValue("run"))
+	if err != nil {
+		return answer{}, err
+	}
+	if err := run.CannotUndo(); err != nil {
+		return answer{}, err
+	}
+	note := cmp.Or(strings.TrimSpace(p.Note), "undo of "+run.Run)
+	if action := run.UndoAction(); action != "" {
+		return r.planned(dlq.ChangeParams{Action: action, Undo: run, Actor: r.who.Name, Note: note})
+	}
+	return r.paused(r.outbox.UndoPause(r.Context(), dlq.UndoPauseParams{Run: run, Actor: r.who.Name, Note: note, Detail: r.detail()}))
 }

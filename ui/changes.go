@@ -26,9 +26,8 @@ const (
 // changes makes and runs plans for operators: in the process, not in their requests, so that a
 // closed tab changes nothing.
 type changes struct {
-	outbox  func() *dlq.Outbox
-	maxRows int64
-	log     func(path string, err error)
+	cfg    Config
+	outbox func() *dlq.Outbox
 
 	// slot is held by the one plan that is being made.
 	slot    chan struct{}
@@ -40,7 +39,7 @@ type changes struct {
 }
 
 func newChanges(cfg Config, box func() *dlq.Outbox) *changes {
-	c := &changes{outbox: box, maxRows: cfg.MaxPlanRows, log: cfg.Log, slot: make(chan struct{}, 1), begun: ratelimit.New(runsPerMinute)}
+	c := &changes{cfg: cfg, outbox: box, slot: make(chan struct{}, 1), begun: ratelimit.New(runsPerMinute)}
 	c.working, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -64,9 +63,9 @@ func (c *changes) plan(ctx context.Context, p dlq.ChangeParams) (id string, err 
 	begun, done := make(chan string, 1), make(chan error, 1)
 	c.jobs.Go(func() {
 		defer func() { <-c.slot }()
-		plan, err := c.outbox().PlanChange(c.working, p, dlq.PlanParams{MaxRows: c.maxRows, OnBegun: func(id string) { begun <- id }})
+		plan, err := c.outbox().PlanChange(c.working, p, dlq.PlanParams{MaxRows: c.cfg.MaxPlanRows, OnBegun: func(id string) { begun <- id }})
 		if err != nil && plan.ID != "" {
-			c.log("/plans/"+plan.ID, err)
+			c.cfg.Log("/plans/"+plan.ID, err)
 		}
 		done <- err
 	})
@@ -99,7 +98,7 @@ func (c *changes) run(p dlq.RunParams) error {
 	c.jobs.Go(func() {
 		_, err := c.outbox().RunPlan(c.working, p)
 		if kind, _ := fault.KindOf(err); err != nil && kind != fault.Partial {
-			c.log("/plans/"+p.ID, err)
+			c.cfg.Log("/plans/"+p.ID, err)
 		}
 		begun <- err
 	})

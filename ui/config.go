@@ -55,9 +55,6 @@ type Identity struct {
 	Auth string
 }
 
-// role is what they may do.
-func (i Identity) role() Role { return cmp.Or(i.Role, Viewer) }
-
 // Context is the page of an installation among several: its name, and the path of its first page.
 type Context struct{ Name, Path string }
 
@@ -70,28 +67,25 @@ var ErrBusy = errors.New("too many requests")
 // Config is what a page needs. Only ReadPool and Identify have no default.
 type Config struct {
 	// Pool is the database as an operator uses it: its login must be a member of outbox_operator.
-	// Needed with AllowChanges only.
+	// Needed with AllowChanges and Payloads only.
 	Pool *pgxpool.Pool
 	// AllowChanges lets operators replay, discard, restore and republish. Without it the addresses for
 	// that do not exist.
 	AllowChanges bool
 	// Payloads is PayloadsReveal where operators may see what one event carries, which is audited;
-	// empty: no operator may. It needs Pool.
+	// empty: no operator may.
 	Payloads string
 	// MaxPlanRows is the largest set that one change may have.
 	MaxPlanRows int64
-	// ReadPool is the database, or a replica of it. The page uses at most as many connections as it
-	// has.
+	// ReadPool is the database, or a replica of it, with as many connections as the page may use.
 	ReadPool *pgxpool.Pool
 	// ReadRole is the role under which everything is read. OwnRights changes none, and so does
 	// DefaultReadRole in a database in which that has no rights.
 	ReadRole string
 	// Catalogue is the event types; nil: those that outboxctl registry apply recorded in the database.
 	Catalogue *catalogue.Catalogue
-	// Redis is where consumers keep their marks; nil: they are not shown.
-	Redis *redis.Client
-	// IdempotencyTTL is how long consumers keep their marks; one that was silent for longer is not
-	// shown.
+	// Redis is where consumers keep their marks, for IdempotencyTTL; nil: they are not shown.
+	Redis          *redis.Client
 	IdempotencyTTL time.Duration
 	// Identify returns the user who makes a request. It is the only sign-in.
 	Identify func(*http.Request) (Identity, error)
@@ -105,15 +99,14 @@ type Config struct {
 	Leave func(w http.ResponseWriter, r *http.Request)
 	// BasePath is the prefix of every address, such as /ops/outbox.
 	BasePath string
-	// Contexts are the pages of other installations, and this one's, that the menu leads to; Context
-	// is the name of this one. Empty: there is no such menu.
+	// Contexts are the pages that a menu leads to, Context is the name of this one; empty: there is no
+	// such menu.
 	Contexts []Context
 	Context  string
-	// PublicURL is the one address under which the page is served; empty: only names of this machine
-	// are answered.
+	// PublicURL is the one address under which the page is served; nil: only names of this machine are
+	// answered.
 	PublicURL *url.URL
-	// TraceURL is the address of a trace, with {trace_id} in it; empty: traces are named and not
-	// linked.
+	// TraceURL is the address of a trace, with {trace_id} in it; empty: traces are not linked.
 	TraceURL string
 	// Label and Color name the installation, so that production looks like production.
 	Label, Color string
@@ -122,8 +115,7 @@ type Config struct {
 	// Refresh is the pace of the figures; QueryTimeout limits one statement, and how long a request
 	// waits for a connection.
 	Refresh, QueryTimeout time.Duration
-	// Topics are the names that topics have at the broker; a topic that is not there has none that is
-	// known here.
+	// Topics are the names that topics have at the broker, where they are known here.
 	Topics map[string]string
 	// Backlog asks the broker how many messages wait for a subscription; nil, or
 	// errors.ErrUnsupported: nobody can tell.
@@ -182,7 +174,7 @@ func New(cfg Config) (*Handler, error) {
 	}
 	h := &Handler{
 		cfg: cfg, assets: assets, templates: templates, place: place(conn), searchRows: searchRows,
-		reader: newReader(cfg), turns: make(chan struct{}, cfg.ReadPool.Config().MaxConns), examiner: &examiner{run: cfg.Doctor}, waiting: &waiting{ask: cfg.Backlog},
+		reader: newReader(cfg), turns: make(chan struct{}, cfg.ReadPool.Config().MaxConns), guard: newGuard(cfg),
 	}
 	if cfg.Redis != nil {
 		h.reader.keeper = idem.New(cfg.Redis, cfg.IdempotencyTTL)
@@ -195,7 +187,6 @@ func New(cfg Config) (*Handler, error) {
 			return o
 		})
 	}
-	h.guard = newGuard(cfg)
 	h.mux = h.routes()
 	h.snapshots = newSnapshots(h.reader, cfg.Refresh, cfg.MaxAttempts)
 	if h.snapshots.metrics, err = newMetrics(cfg.Metrics, h.snapshots.age); err != nil {

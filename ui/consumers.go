@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/consumers"
@@ -21,7 +20,6 @@ const failuresShown = 200
 
 // consumersData is the consumers, and what one of them or all fail on.
 type consumersData struct {
-	Now       time.Time
 	Consumers []stats.Consumer
 	Failures  []consumers.Failure
 	// Consumer is the one whose failures these are; empty: all.
@@ -35,31 +33,25 @@ type consumersData struct {
 // waitingKept is how long an answer of the broker is good for, for all who ask.
 const waitingKept = 5 * time.Second
 
-// waiting asks the broker what waits for the consumers, one page at a time.
+// waiting is what waits for the consumers, as far as the broker says; err is why it does not.
 type waiting struct {
-	ask func(ctx context.Context, subscription string) (int64, error)
-
-	mu   sync.Mutex
-	at   time.Time
-	last []stats.Consumer
-	err  error
+	consumers []stats.Consumer
+	err       error
 }
 
 // measure adds to the list what waits, as far as the broker says that in time.
-func (w *waiting) measure(ctx context.Context, list []stats.Consumer) error {
-	if w.ask == nil {
+func (r *request) measure(list []stats.Consumer) error {
+	if r.h.cfg.Backlog == nil {
 		return nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if time.Since(w.at) >= waitingKept {
-		w.last = slices.Clone(list)
-		w.err = consumers.Measure(context.WithoutCancel(ctx), w.last, w.ask) // the answer is for all
-		w.at = time.Now()
-	}
+	w, _ := r.h.waiting.get(r.Context(), waitingKept, func(ctx context.Context) (waiting, error) {
+		w := waiting{consumers: slices.Clone(list)}
+		w.err = consumers.Measure(ctx, w.consumers, r.h.cfg.Backlog)
+		return w, nil // an error is kept, too
+	})
 	for i := range list {
-		if at := slices.IndexFunc(w.last, func(c stats.Consumer) bool { return c.Consumer == list[i].Consumer }); at >= 0 {
-			list[i].Backlog = w.last[at].Backlog
+		if at := slices.IndexFunc(w.consumers, func(c stats.Consumer) bool { return c.Consumer == list[i].Consumer }); at >= 0 {
+			list[i].Backlog = w.consumers[at].Backlog
 		}
 	}
 	return w.err
@@ -71,13 +63,10 @@ func consumersPage(r *request) (*view, error) {
 		return nil, err
 	}
 	d := consumersData{Consumer: p.Consumer}
-	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
-		return nil, err
-	}
 	if d.Consumers, err = consumers.List(r.Context(), &r.outbox.Outbox); err != nil {
 		return nil, err
 	}
-	if err := r.h.waiting.measure(r.Context(), d.Consumers); err != nil {
+	if err := r.measure(d.Consumers); err != nil {
 		d.Unmeasured = safetext.Redact(err.Error())
 	}
 	d.Measured = slices.ContainsFunc(d.Consumers, func(c stats.Consumer) bool { return c.Backlog != nil })
@@ -104,7 +93,7 @@ func failuresOf(r *request) (p consumers.FailuresParams, err error) {
 func consumerListAPI(r *request) (answer, error) {
 	list, err := consumers.List(r.Context(), &r.outbox.Outbox)
 	if err == nil {
-		_ = r.h.waiting.measure(r.Context(), list) // it is left out where the broker does not say
+		_ = r.measure(list) // it is left out where the broker does not say
 	}
 	return answer{body: list}, err
 }
@@ -125,7 +114,7 @@ type retryRequest struct {
 
 // retryConsumer makes the plan to publish copies of what a consumer gave up, or of the events with
 // these ids that it fails on.
-func retryConsumer(r *changeRequest, p retryRequest) (changed, error) {
+func retryConsumer(r *request, p retryRequest) (answer, error) {
 	f := consumers.FailuresParams{Consumer: r.PathValue("consumer"), EventIDs: p.IDs}
 	if len(p.IDs) == 0 {
 		f.State = consumers.GaveUp
@@ -133,9 +122,9 @@ func retryConsumer(r *changeRequest, p retryRequest) (changed, error) {
 	found, err := consumers.Failures(r.Context(), r.outbox.DB, f)
 	switch {
 	case err != nil:
-		return changed{}, err
+		return answer{}, err
 	case len(found) == 0:
-		return changed{}, fault.NotFoundf("consumer %s has given up none of these events", f.Consumer)
+		return answer{}, fault.NotFoundf("consumer %s has given up none of these events", f.Consumer)
 	}
 	note := cmp.Or(strings.TrimSpace(p.Note), "retry for consumer "+f.Consumer)
 	params := dlq.ChangeParams{Action: dlq.Republish, Actor: r.who.Name, Note: note}

@@ -21,7 +21,7 @@ const maxBody = 1 << 20
 // decode reads what a request asks for: JSON in the API, a form on a page. The fields of a form
 // have the names of the JSON; that of confirm.count is count inside confirm. A field that nothing
 // reads is refused: a typing error must not widen a set.
-func (r *changeRequest) decode(into any) error {
+func (r *request) decode(into any) error {
 	if isAPI(r.Request) && r.ContentLength == 0 {
 		return nil
 	}
@@ -69,15 +69,13 @@ func formAsJSON(form url.Values) []byte {
 }
 
 func bodyError(err error) error {
-	var large *http.MaxBytesError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &large):
-		return statusError{http.StatusRequestEntityTooLarge, fault.Usagef("the request is larger than %d bytes", large.Limit)}
-	default:
-		return fault.Usagef("the request cannot be read: %w", err)
 	}
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return statusError{http.StatusRequestEntityTooLarge, fault.Usagef("the request is larger than %d bytes", large.Limit)}
+	}
+	return fault.Usagef("the request cannot be read: %w", err)
 }
 
 // texts is a text, or several that are alternatives.

@@ -14,7 +14,6 @@ import (
 
 // detailData is one event, or one dead letter and its event.
 type detailData struct {
-	Now    time.Time
 	Letter *dlq.Entry
 	// Event is nil when cleanup has removed its row.
 	Event *outbox.Event
@@ -51,7 +50,7 @@ func remedyOf(state, reason string, erasedAt *time.Time) remedy {
 // publisher would hold it, for an operator, who may read it; nothing of it is shown.
 func (r *request) remedyOf(l dlq.Entry) remedy {
 	out := remedyOf(l.State, l.Reason, l.ErasedAt)
-	if !out.Editable || out.Hopeless || !r.h.cfg.AllowChanges || whoOf(r.Request).Role != Operator {
+	if !out.Editable || out.Hopeless || !r.h.cfg.AllowChanges || r.who.Role != Operator {
 		return out
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), r.h.cfg.QueryTimeout)
@@ -99,7 +98,7 @@ func eventPage(r *request) (*view, error) {
 	if err := d.explain(r, found.ID); err != nil {
 		return nil, err
 	}
-	if e := found.Event; e.Status == outbox.StatusPending && !e.NextAttemptAt.After(d.Now) {
+	if e := found.Event; e.Status == outbox.StatusPending && !e.NextAttemptAt.After(r.now) {
 		d.Verbs = nil // it is due: there is nothing to bring forward
 	}
 	return &view{Title: "Event", Command: "outboxctl event show " + found.ID, template: "detail", Data: d}, nil
@@ -122,9 +121,6 @@ func (d detailData) SubjectID() string {
 }
 
 func (d *detailData) explain(r *request, eventID string) (err error) {
-	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
-		return err
-	}
 	if d.Neighbours, err = withParked(r, d.Neighbours); err != nil {
 		return err
 	}

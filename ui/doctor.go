@@ -35,40 +35,38 @@ type examination struct {
 	Findings []Finding
 }
 
-// examiner runs doctor on request, one at a time.
-type examiner struct {
-	run func(context.Context) ([]Finding, error)
-
+// kept is an answer that is good for a while, for all who ask.
+type kept[T any] struct {
 	mu   sync.Mutex
-	last examination
+	at   time.Time
+	last T
 }
 
-// examine returns an examination of the last minute; again asks for a new one.
-func (e *examiner) examine(ctx context.Context, again bool) (examination, error) {
-	if e.run == nil {
+// get returns the last answer, and asks again when it is as old as life. The caller may go away:
+// the answer is for all.
+func (k *kept[T]) get(ctx context.Context, life time.Duration, ask func(context.Context) (T, error)) (last T, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.at) < life {
+		return k.last, nil
+	}
+	if last, err = ask(context.WithoutCancel(ctx)); err == nil {
+		k.last, k.at = last, time.Now()
+	}
+	return last, err
+}
+
+// examine runs doctor, unless it did so within the time that its answer is kept.
+func (r *request) examine(life time.Duration) (examination, error) {
+	if r.h.cfg.Doctor == nil {
 		return examination{}, fault.NotFoundf("this page was started without doctor")
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	kept := examinationKept
-	if again {
-		kept = time.Second // a second click is the same question
-	}
-	if time.Since(e.last.At) < kept {
-		return e.last, nil
-	}
-	// The caller may go away; the answer is for all.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), examinationLimit)
-	defer cancel()
-	findings, err := e.run(ctx)
-	if err != nil {
-		return examination{}, err
-	}
-	if findings == nil {
-		findings = []Finding{}
-	}
-	e.last = examination{time.Now(), findings}
-	return e.last, nil
+	return r.h.examined.get(r.Context(), life, func(ctx context.Context) (examination, error) {
+		ctx, cancel := context.WithTimeout(ctx, examinationLimit)
+		defer cancel()
+		findings, err := r.h.cfg.Doctor(ctx)
+		return examination{time.Now(), append([]Finding{}, findings...)}, err
+	})
 }
 
 type doctorData struct {
@@ -79,12 +77,12 @@ type doctorData struct {
 
 func doctorPage(r *request) (*view, error) {
 	if one(r.URL.Query(), "again", "") != "" {
-		if _, err := r.h.examiner.examine(r.Context(), true); err != nil {
+		if _, err := r.examine(time.Second); err != nil { // a second click is the same question
 			return nil, err
 		}
 		return &view{redirect: "/doctor"}, nil
 	}
-	found, err := r.h.examiner.examine(r.Context(), false)
+	found, err := r.examine(examinationKept)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +102,7 @@ func doctorPage(r *request) (*view, error) {
 }
 
 func doctorAPI(r *request) (answer, error) {
-	found, err := r.h.examiner.examine(r.Context(), false)
+	found, err := r.examine(examinationKept)
 	return answer{body: found.Findings}, err
 }
 

@@ -49,34 +49,34 @@ type editRequest struct {
 // edit corrects what a dead event carries. The API checks and sends at once; a page first shows the
 // payload, then what is wrong with the new one or how it differs, and sends when that is confirmed.
 // Each look at the payload is audited.
-func edit(r *changeRequest, p editRequest) (changed, error) {
+func edit(r *request, p editRequest) (answer, error) {
 	send, err := p.Send.yes("send")
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	dry, err := p.DryRun.yes("dryRun")
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	if p.Note = strings.TrimSpace(p.Note); p.Note == "" {
-		return changed{}, fault.Usagef("say why, for the audit")
+		return answer{}, fault.Usagef("say why, for the audit")
 	}
 	letter, err := r.outbox.ChooseEdit(r.Context(), r.PathValue("id"))
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	params := dlq.EditParams{Data: p.Data, Actor: r.who.Name, Note: p.Note, Detail: r.detail(), DryRun: dry}
 	if isAPI(r.Request) {
 		if letter.Same(p.Data) {
-			return changed{}, fault.Preconditionf("the payload is as it was: nothing was changed")
+			return answer{}, fault.Preconditionf("the payload is as it was: nothing was changed")
 		}
 		done, err := letter.Apply(r.Context(), params)
-		return changed{status: http.StatusOK, body: done}, err
+		return answer{status: http.StatusOK, body: done}, err
 	}
 	var typed string
 	if len(p.Data) > 0 {
 		if err := json.Unmarshal(p.Data, &typed); err != nil {
-			return changed{}, bodyError(err)
+			return answer{}, bodyError(err)
 		}
 	}
 	d := newEdit(r, letter, p.Note)
@@ -86,18 +86,18 @@ func edit(r *changeRequest, p editRequest) (changed, error) {
 	if d.Diff != nil && send {
 		params.Data = []byte(typed)
 		done, err := letter.Apply(r.Context(), params)
-		return changed{at: "/events/" + done.CorrectedBy}, err
+		return answer{at: "/events/" + done.CorrectedBy}, err
 	}
 	if len(d.Data) > editable {
-		return changed{}, fault.Hint(fault.Preconditionf("the payload is too large for a page"), "outboxctl dlq edit %s", letter.Letter.ID)
+		return answer{}, fault.Hint(fault.Preconditionf("the payload is too large for a page"), "outboxctl dlq edit %s", letter.Letter.ID)
 	}
 	_, err = r.outbox.Reveal(r.Context(), dlq.RevealParams{ID: letter.Letter.ID, Actor: r.who.Name, Note: p.Note, Detail: r.detail()})
-	return changed{page: &view{Title: "Edit", Command: "outboxctl dlq edit " + letter.Letter.ID, template: "edit", Data: d}}, err
+	return answer{page: &view{Title: "Edit", Command: "outboxctl dlq edit " + letter.Letter.ID, template: "edit", Data: d}}, err
 }
 
 var namedField = regexp.MustCompile(`\bdata(?:[./]([A-Za-z0-9_-]+)|\[\d+\])+`)
 
-func newEdit(r *changeRequest, e *dlq.Editing, note string) *editData {
+func newEdit(r *request, e *dlq.Editing, note string) *editData {
 	d := &editData{Letter: e.Letter, Database: e.Database.Name, Note: note, Data: typeable(e.Data)}
 	said := e.Letter.ErrorMessage
 	if err := e.Check(e.Data); err != nil {

@@ -10,8 +10,8 @@ import (
 func APIPaths() []string {
 	var paths []string
 	for _, r := range (&Handler{}).table() {
-		if path, ok := strings.CutPrefix(r.path, "/api/v1"); ok {
-			paths = append(paths, "get "+path)
+		if r.api != nil {
+			paths = append(paths, "get "+r.path)
 		}
 	}
 	for _, r := range allChanges() {
@@ -65,7 +65,7 @@ func (h *Handler) Looked() time.Time {
 func (h *Handler) LookAt(rows int) { h.searchRows = rows }
 
 func allChanges() []changeRoute {
-	return (&Handler{cfg: Config{AllowChanges: true, Payloads: PayloadsReveal}}).changeRoutes()
+	return (&Handler{}).changeRoutes()
 }
 
 // Described is the description of the API that is served.

@@ -17,7 +17,7 @@ const sendWithin = 30 * time.Second
 
 // serveExport sends every row of a list that matches, as JSON lines. Each thousand is read by
 // itself: a file that takes minutes to fetch holds no transaction open.
-func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request, path string, to route) {
+func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request, to route) {
 	q := r.URL.Query()
 	if q.Has("limit") || q.Has("cursor") {
 		h.fail(w, r, fault.Usagef("a file has every row: limit and cursor are for lists"))
@@ -25,10 +25,8 @@ func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request, path strin
 	}
 	q.Set("limit", strconv.Itoa(mostRows))
 	for first := true; first || q.Get("cursor") != ""; first = false {
-		r = r.Clone(r.Context())
-		r.URL.RawQuery = q.Encode()
 		var page answer
-		err := h.with(r, to, func(req *request) (err error) {
+		err := h.with(asking(r, q), to, func(req *request) (err error) {
 			page, err = to.api(req)
 			return err
 		})
@@ -37,7 +35,7 @@ func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request, path strin
 			return
 		}
 		if first {
-			attach(w, path[1:]+".jsonl", "application/jsonl")
+			attach(w, to.path[1:]+".jsonl", "application/jsonl")
 		}
 		if err == nil {
 			err = sendLines(w, page.body)
@@ -91,8 +89,8 @@ func (w slowly) Write(piece []byte) (int, error) {
 
 // fix writes the addresses of a list that show the same rows tomorrow: a time such as 2h ago
 // becomes an instant. A file ends when the list was read.
-func (d *listData) fix(path string, q url.Values) (err error) {
-	if d.since, d.until, err = outbox.ParseSpan(one(q, "since", ""), one(q, "until", ""), d.Now); err != nil {
+func (d *listData) fix(path string, q url.Values, now time.Time) (err error) {
+	if d.since, d.until, err = outbox.ParseSpan(one(q, "since", ""), one(q, "until", ""), now); err != nil {
 		return fault.As(fault.Usage, err)
 	}
 	fixed := url.Values{}
@@ -110,7 +108,7 @@ func (d *listData) fix(path string, q url.Values) (err error) {
 	set("until", d.until)
 	d.Link = path + "?" + fixed.Encode()
 	if d.until.IsZero() {
-		set("until", d.Now)
+		set("until", now)
 	}
 	fixed.Del("limit")
 	d.File = "/export" + path + "?" + fixed.Encode()

@@ -42,16 +42,17 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request) error {
 	header.Set("Referrer-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	if g.public != nil && g.public.Scheme == "https" {
+	secure := g.public != nil && g.public.Scheme == "https"
+	if secure {
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
-	if g.public != nil && g.public.Scheme == "https" && r.Header.Get("X-Forwarded-Proto") == "http" {
+	if secure && r.Header.Get("X-Forwarded-Proto") == "http" {
 		switch {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			return statusError{http.StatusForbidden, fault.Refusedf("the request came without https: open https://%s", g.public.Host)}
 		case strings.HasPrefix(r.RequestURI, "/"): // a request line may name a whole address, which would become a part of our name
-			return elsewhere(g.public.Scheme + "://" + g.public.Host + r.RequestURI)
+			return elsewhere("https://" + g.public.Host + r.RequestURI)
 		}
 	}
 	// Of a page that was brought to another address by its name, a browser says that it is of the same
@@ -106,17 +107,16 @@ func (e statusError) Unwrap() error { return e.error }
 
 // statusOf is the HTTP status of an error.
 func statusOf(err error) int {
-	var s statusError
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[statusError](err); ok {
 		return s.status
 	}
-	if errors.Is(err, ErrBusy) {
+	_, late := errors.AsType[*pgread.GaveUpError](err)
+	switch {
+	case errors.Is(err, ErrBusy):
 		return http.StatusTooManyRequests
-	}
-	if errors.Is(err, ErrNotSignedIn) {
+	case errors.Is(err, ErrNotSignedIn):
 		return http.StatusUnauthorized
-	}
-	if late := new(pgread.GaveUpError); errors.As(err, &late) {
+	case late:
 		return http.StatusServiceUnavailable
 	}
 	switch kind, _ := fault.KindOf(err); kind {
@@ -129,20 +129,21 @@ func statusOf(err error) int {
 	case fault.Precondition, fault.Partial:
 		return http.StatusConflict
 	}
-	var away *pgconn.ConnectError
-	var broken net.Error
-	if errors.As(err, &away) || errors.As(err, &broken) || errors.Is(err, context.DeadlineExceeded) {
+	_, away := errors.AsType[*pgconn.ConnectError](err)
+	_, broken := errors.AsType[net.Error](err)
+	pg, _ := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case away || broken || errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable
-	}
+	case pg == nil:
+		return http.StatusInternalServerError
 	// A statement that took too long, a server that ends or that has no connection left: another time
 	// it answers.
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && (pgerrcode.IsOperatorIntervention(pg.Code) || pgerrcode.IsInsufficientResources(pg.Code)) {
+	case pgerrcode.IsOperatorIntervention(pg.Code) || pgerrcode.IsInsufficientResources(pg.Code):
 		return http.StatusServiceUnavailable
-	}
 	// What the database cannot hold as text, such as NUL, came with the request: nothing that is
 	// stored has it.
-	if pg != nil && (pg.Code == pgerrcode.CharacterNotInRepertoire || pg.Code == pgerrcode.UntranslatableCharacter) {
+	case pg.Code == pgerrcode.CharacterNotInRepertoire || pg.Code == pgerrcode.UntranslatableCharacter:
 		return http.StatusBadRequest
 	}
 	return http.StatusInternalServerError

@@ -29,8 +29,8 @@ type Handler struct {
 	searchRows int
 	// changes is nil where nothing can be changed or revealed.
 	changes   *changes
-	examiner  *examiner
-	waiting   *waiting
+	examined  kept[examination]
+	waiting   kept[waiting]
 	assets    assets
 	templates map[string]*template.Template
 	mux       *http.ServeMux
@@ -156,12 +156,15 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	_, _ = fmt.Fprint(w, text) // the caller has gone
 }
 
-// request is one request, and the outbox as it reads it.
+// request is one request, and the outbox as it reads it, or changes it for an operator.
 type request struct {
 	*http.Request
 	h        *Handler
 	outbox   *dlq.Outbox
+	who      Identity
 	snapshot snapshot
+	// now is the database's clock when the request began to read; zero where it does not.
+	now time.Time
 }
 
 // with answers a request inside one read-only transaction, or without the database when the route
@@ -172,12 +175,13 @@ func (h *Handler) with(r *http.Request, to route, do func(*request) error) error
 			return err
 		}
 	}
-	req := &request{Request: r, h: h, snapshot: h.snapshots.current()}
+	req := &request{Request: r, h: h, who: whoOf(r), snapshot: h.snapshots.current()}
 	if to.still {
 		req.outbox = dlq.New(nil, h.reader.types.Load())
 		return do(req)
 	}
-	if err := h.turn(r.Context()); err != nil {
+	// One that comes with many others is told to come again instead of waiting behind all of them.
+	if err := takePlace(r.Context(), h.turns, h.cfg.QueryTimeout, "too many requests wait for the database"); err != nil {
 		return err
 	}
 	defer func() { <-h.turns }()
@@ -185,16 +189,10 @@ func (h *Handler) with(r *http.Request, to route, do func(*request) error) error
 	if to.fresh && h.elsewhere {
 		pool = h.cfg.Pool
 	}
-	return h.reader.doOn(r.Context(), pool, func(o *dlq.Outbox) error {
-		req.outbox = o
+	return h.reader.doOn(r.Context(), pool, func(o *dlq.Outbox, now time.Time) error {
+		req.outbox, req.now = o, now
 		return do(req)
 	})
-}
-
-// turn waits until a request may read, no longer than a statement may take: a request that comes
-// with many others is told to come again instead of waiting behind all of them.
-func (h *Handler) turn(ctx context.Context) error {
-	return takePlace(ctx, h.turns, h.cfg.QueryTimeout, "too many requests wait for the database")
 }
 
 // takePlace waits for a place among few, no longer than that: then it is said that these are taken.
@@ -218,7 +216,9 @@ func (h *Handler) servePage(w http.ResponseWriter, r *http.Request, to route) {
 	}
 	var v *view
 	err := h.with(r, to, func(req *request) (err error) {
-		v, err = to.page(req)
+		if v, err = to.page(req); err == nil {
+			v.Now = req.now
+		}
 		return err
 	})
 	switch {

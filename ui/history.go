@@ -33,43 +33,30 @@ type plot struct {
 
 type plotLine struct{ Name, Path string }
 
-// plotted is one line of a plot: its figure of a step, nil where there is none.
-type plotted struct {
-	name   string
-	figure func(stats.HistoryFigures) *float64
-}
-
-// plottable are the lines of all plots, by their names.
-func plottable() map[string]plotted {
-	lines := map[string]plotted{
-		"p50": {"p50", func(f stats.HistoryFigures) *float64 { return f.P50 }},
-		"p99": {"p99", func(f stats.HistoryFigures) *float64 { return f.P99 }},
+// figureOf is the figure of a line in one step; nil: there is none.
+func figureOf(line string, f stats.HistoryFigures) *float64 {
+	switch line {
+	case "p50":
+		return f.P50
+	case "p99":
+		return f.P99
 	}
-	for name, of := range map[string]func(stats.HistoryFigures) int64{
-		"in":     func(f stats.HistoryFigures) int64 { return f.In },
-		"out":    func(f stats.HistoryFigures) int64 { return f.Out },
-		"failed": func(f stats.HistoryFigures) int64 { return f.Failed },
-		"dead":   func(f stats.HistoryFigures) int64 { return f.Dead },
-	} {
-		lines[name] = plotted{name, func(f stats.HistoryFigures) *float64 { n := float64(of(f)); return &n }}
-	}
-	return lines
+	return new(float64(map[string]int64{"in": f.In, "out": f.Out, "failed": f.Failed, "dead": f.Dead}[line]))
 }
 
 func wholeWords(v float64) string { return words.Count(int64(math.Ceil(v))) }
 
 // plots are the charts of a history: what came and went, what went wrong, and how long it took.
 func plots(r stats.HistoryReport) []plot {
-	l := plottable()
 	return []plot{
-		newPlot("In and out", r, wholeWords, l["in"], l["out"]),
-		newPlot("Failed and dead", r, wholeWords, l["failed"], l["dead"]),
-		newPlot("Latency", r, latencyWords, l["p50"], l["p99"]),
+		newPlot("In and out", r, wholeWords, "in", "out"),
+		newPlot("Failed and dead", r, wholeWords, "failed", "dead"),
+		newPlot("Latency", r, latencyWords, "p50", "p99"),
 	}
 }
 
 // newPlot draws some figures of a history on one scale. unit writes a value in words.
-func newPlot(name string, r stats.HistoryReport, unit func(float64) string, lines ...plotted) plot {
+func newPlot(name string, r stats.HistoryReport, unit func(float64) string, lines ...string) plot {
 	span := map[string]string{"1h": "1 h,30 min", "24h": "24 h,12 h", "7d": "7 d,3½ d"}[r.Span]
 	p := plot{Name: name, Step: r.StepSeconds}
 	if len(r.Steps) == 0 {
@@ -83,7 +70,7 @@ func newPlot(name string, r stats.HistoryReport, unit func(float64) string, line
 	top := 0.0
 	for _, s := range r.Steps {
 		for _, l := range lines {
-			if v := l.figure(s.HistoryFigures); v != nil {
+			if v := figureOf(l, s.HistoryFigures); v != nil {
 				top = max(top, *v)
 			}
 		}
@@ -95,7 +82,7 @@ func newPlot(name string, r stats.HistoryReport, unit func(float64) string, line
 	for i, l := range lines {
 		path, most, pen := &strings.Builder{}, 0.0, "M"
 		for j, s := range r.Steps {
-			v := l.figure(s.HistoryFigures)
+			v := figureOf(l, s.HistoryFigures)
 			if i > 0 {
 				readings[j] += "|"
 			}
@@ -111,8 +98,8 @@ func newPlot(name string, r stats.HistoryReport, unit func(float64) string, line
 			}
 			pen = "L"
 		}
-		p.Lines = append(p.Lines, plotLine{l.name, path.String()})
-		said = append(said, fmt.Sprintf("%s at most %s", l.name, unit(most)))
+		p.Lines = append(p.Lines, plotLine{l, path.String()})
+		said = append(said, fmt.Sprintf("%s at most %s", l, unit(most)))
 	}
 	p.Readings = strings.Join(readings, ";")
 	p.Words = fmt.Sprintf("%s in the last %s, from zero, in steps of %s: %s", name, r.Span, spanOf(r.StepSeconds), strings.Join(said, ", "))
@@ -151,11 +138,7 @@ func historyParams(q url.Values) stats.HistoryParams {
 }
 
 func readHistory(r *request) (stats.HistoryReport, error) {
-	now, err := r.outbox.Now(r.Context())
-	if err != nil {
-		return stats.HistoryReport{}, err
-	}
-	return stats.History(r.Context(), r.outbox.DB, now, historyParams(r.URL.Query()))
+	return stats.History(r.Context(), r.outbox.DB, r.now, historyParams(r.URL.Query()))
 }
 
 func historyPage(r *request) (*view, error) {

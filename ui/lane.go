@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"time"
-
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
@@ -13,7 +11,6 @@ const laneRows = 200
 
 // laneData is what waits in an ordering key, in turn.
 type laneData struct {
-	Now time.Time
 	Key string
 	// Head is the first event; nil: nothing waits. Followers wait for it.
 	Head      *outbox.Event
@@ -54,9 +51,8 @@ func lanePage(r *request) (*view, error) {
 			}
 		}
 	}
-	d.Now, err = r.outbox.Now(r.Context())
 	v.Data = d
-	return v, err
+	return v, nil
 }
 
 func laneAPI(r *request) (answer, error) {

@@ -1,12 +1,13 @@
 package ui
 
 import (
+	"context"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // metrics counts what the page is asked and what its figures cost. No label comes from a request:
@@ -53,13 +54,14 @@ func (m *metrics) taken(took time.Duration, err error) {
 	m.snapshot.Set(took.Seconds())
 }
 
+type kindKey struct{}
+
 // count measures what next answers.
 func (m *metrics) count(next http.Handler) http.Handler {
+	kind := promhttp.WithLabelFromCtx("kind", func(ctx context.Context) string { return ctx.Value(kindKey{}).(string) })
+	counted := promhttp.InstrumentHandlerCounter(m.requests, promhttp.InstrumentHandlerDuration(m.durations, next, kind), kind)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began, kind, seen := time.Now(), kindOf(r), &statusWriter{ResponseWriter: w}
-		next.ServeHTTP(seen, r)
-		m.requests.WithLabelValues(kind, strconv.Itoa(max(seen.status, http.StatusOK))).Inc()
-		m.durations.WithLabelValues(kind).Observe(time.Since(began).Seconds())
+		counted.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), kindKey{}, kindOf(r))))
 	})
 }
 
@@ -79,20 +81,3 @@ func kindOf(r *http.Request) string {
 	}
 	return "page"
 }
-
-// statusWriter remembers the status of an answer.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *statusWriter) WriteHeader(status int) {
-	if w.status < http.StatusOK {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

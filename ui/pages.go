@@ -122,11 +122,10 @@ func overviewPage(r *request) (*view, error) {
 	d := overviewData{Troubles: troubles(s.Stats), Causes: s.Causes["fingerprint"], CauseCount: len(s.Causes["fingerprint"])}
 	d.CausesAt, d.CausesLate = s.Late["fingerprint"]
 	d.Causes = d.Causes[:min(causesOnOverview, len(d.Causes))]
-	l := plottable()
-	d.Dead = newPlot("Died per minute", s.History, wholeWords, l["dead"])
-	d.In = newPlot("Came in per minute", s.History, wholeWords, l["in"])
-	d.Latency = newPlot("Latency, p99", s.History, latencyWords, l["p99"])
-	d.Out = newPlot("Published per minute", s.History, wholeWords, l["out"])
+	d.Dead = newPlot("Died per minute", s.History, wholeWords, "dead")
+	d.In = newPlot("Came in per minute", s.History, wholeWords, "in")
+	d.Latency = newPlot("Latency, p99", s.History, latencyWords, "p99")
+	d.Out = newPlot("Published per minute", s.History, wholeWords, "out")
 	d.Recent = eventful(s.History)
 	for _, step := range s.History.Steps {
 		d.Died += step.Dead
@@ -202,7 +201,6 @@ func handledWords(h dlq.Handled) string {
 
 // listData is a list with its filters.
 type listData struct {
-	Now     time.Time
 	Letters []dlq.Entry
 	Events  []outbox.Event
 	Audit   []dlq.AuditRun
@@ -237,7 +235,7 @@ type tab struct {
 type chip struct{ Name, Value, Without string }
 
 // newList begins the data of a list that was read up to paged.
-func newList(r *request, path string, names []string, paged outbox.Paged) (_ listData, err error) {
+func newList(r *request, path string, names []string, paged outbox.Paged) (listData, error) {
 	q := r.URL.Query()
 	d := listData{Values: map[string]string{}, Reasons: outbox.DeadReasons(), Types: r.outbox.Registry.EventTypes(), Topics: r.outbox.Registry.TopicNames(), Actions: dlq.AuditActions()}
 	for _, name := range names {
@@ -251,10 +249,7 @@ func newList(r *request, path string, names []string, paged outbox.Paged) (_ lis
 	}
 	d.Looked = int64(paged.Looked)
 	d.addPages(path, q, paged.Next)
-	if d.Now, err = r.outbox.Now(r.Context()); err != nil {
-		return d, err
-	}
-	return d, d.fix(path, q)
+	return d, d.fix(path, q, r.now)
 }
 
 func (d *listData) addTabs(path string, q url.Values, name, absent string, states ...string) {
@@ -299,7 +294,7 @@ func deadLettersPage(r *request) (*view, error) {
 		d.Newer = "/dead-letters?" + q.Encode()
 	}
 	d.addTabs("/dead-letters", q, "state", dlq.StateOpen, dlq.StateOpen, dlq.StateReplayed, dlq.StateDiscarded, "all")
-	d.offer(one(q, "state", dlq.StateOpen))
+	d.offer(one(q, "state", dlq.StateOpen), r.now)
 	return &view{Title: "Dead letters", Command: command("outboxctl dlq list", q, deadLetterNames()), template: "dead_letters", Data: d}, nil
 }
 
@@ -317,7 +312,7 @@ func eventsPage(r *request) (*view, error) {
 		return nil, err
 	}
 	d.addTabs("/events", q, "status", "all", append([]string{"all"}, outbox.Statuses()...)...)
-	d.offer(one(q, "status", ""))
+	d.offer(one(q, "status", ""), r.now)
 	return &view{Title: "Events", Command: command("outboxctl event list", q, eventNames()), template: "events", Data: d}, nil
 }
 

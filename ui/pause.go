@@ -18,31 +18,31 @@ type pauseRequest struct {
 }
 
 // pauseTopic makes publishers leave a topic alone.
-func pauseTopic(r *changeRequest, p pauseRequest) (changed, error) {
+func pauseTopic(r *request, p pauseRequest) (answer, error) {
 	params, err := r.pause(p.Note)
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	if text := strings.TrimSpace(p.For); text != "" {
 		if params.For, err = words.ParseDuration(text); err != nil || params.For < time.Second {
-			return changed{}, fault.Usagef("for: %q is not a time of a second or more, such as 2h", text)
+			return answer{}, fault.Usagef("for: %q is not a time of a second or more, such as 2h", text)
 		}
 	}
 	if err := r.outbox.CheckPause(r.Context(), &params); err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	return r.paused(r.outbox.Pause(r.Context(), params))
 }
 
-func resumeTopic(r *changeRequest, p noted) (changed, error) {
+func resumeTopic(r *request, p noted) (answer, error) {
 	params, err := r.pause(p.Note)
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	return r.paused(r.outbox.Resume(r.Context(), params))
 }
 
-func (r *changeRequest) pause(note string) (p outbox.PauseParams, err error) {
+func (r *request) pause(note string) (p outbox.PauseParams, err error) {
 	if note = strings.TrimSpace(note); note == "" {
 		return p, fault.Usagef("say why, for the audit")
 	}
@@ -51,13 +51,13 @@ func (r *changeRequest) pause(note string) (p outbox.PauseParams, err error) {
 
 // paused answers with what became of a pause. The figures that are shown until the next snapshot
 // have it at once.
-func (r *changeRequest) paused(found outbox.PauseResult, err error) (changed, error) {
+func (r *request) paused(found outbox.PauseResult, err error) (answer, error) {
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	held, err := r.outbox.Pauses(r.Context())
 	if err == nil {
 		r.h.snapshots.pauses(held)
 	}
-	return changed{at: "/topics", status: http.StatusOK, body: found}, err
+	return answer{at: "/topics", status: http.StatusOK, body: found}, err
 }

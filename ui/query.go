@@ -78,12 +78,11 @@ func readPage(q url.Values) (outbox.Page, error) {
 	return p, nil
 }
 
-// deadLetterFilter reads the filters of dead letters. now is the database's clock.
-func deadLetterFilter(q url.Values, now time.Time) (dlq.Filter, error) {
+// deadLetterFilter and eventFilter read the filters of the lists. now is the database's clock.
+func deadLetterFilter(q url.Values, now time.Time) (outbox.Filter, error) {
 	return readFilter(deadLetterQuery(), q, now)
 }
 
-// eventFilter reads the filters of events.
 func eventFilter(q url.Values, now time.Time) (outbox.Filter, error) {
 	return readFilter(eventQuery(), q, now)
 }

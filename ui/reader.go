@@ -47,7 +47,7 @@ func newReader(cfg Config) *reader {
 // role has none, as in the second database of a server, the login's own remain. A role that was
 // chosen is taken as it is.
 const beginReading = `
-SELECT set_config('role', CASE WHEN own THEN current_setting('role') ELSE $1::text END, true), own
+SELECT set_config('role', CASE WHEN own THEN current_setting('role') ELSE $1::text END, true), own, clock_timestamp()
   FROM (SELECT $1::text = '` + OwnRights + `' OR $1::text = '` + DefaultReadRole + `' AND NOT coalesce((
                SELECT has_any_column_privilege(r.oid, to_regclass('outbox_events')::oid, 'SELECT') FROM pg_catalog.pg_roles AS r WHERE r.rolname = $1::text), false)) AS rights (own)`
 
@@ -72,26 +72,22 @@ func (r *reader) learn(ctx context.Context, o *dlq.Outbox) error {
 	return nil
 }
 
-// do calls use with an Outbox that reads from one snapshot of the database.
-func (r *reader) do(ctx context.Context, use func(*dlq.Outbox) error) error {
-	return r.doOn(ctx, r.pool, use)
-}
-
-// doOn is do with another pool.
-func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*dlq.Outbox) error) error {
+// doOn calls use with an Outbox that reads from one snapshot of a database, and with its clock.
+func (r *reader) doOn(ctx context.Context, pool *pgxpool.Pool, use func(*dlq.Outbox, time.Time) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	db := &pgread.DB{Pool: pool, Limits: pgread.Within(r.timeout), Setting: "ui.query_timeout"}
 	err := pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error {
 		var role string
 		var own bool
-		err := tx.QueryRow(ctx, beginReading, pgx.QueryExecModeSimpleProtocol, r.role).Scan(&role, &own)
+		var now time.Time
+		err := tx.QueryRow(ctx, beginReading, pgx.QueryExecModeSimpleProtocol, r.role).Scan(&role, &own, &now)
 		if err != nil {
 			return fmt.Errorf("begin to read: %w", err)
 		}
 		r.own.Store(own)
 		o := dlq.New(outbox.Inside{Tx: tx}, r.types.Load())
 		o.Keeper = r.keeper
-		return use(o)
+		return use(o, now)
 	})
 	return db.Explain(ctx, err) // a part of the transaction does not explain itself
 }

@@ -3,6 +3,7 @@ package ui
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,8 +17,7 @@ import (
 // fail answers with an error, as a page or as a problem document.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	err = fault.Database(err)
-	var to elsewhere
-	if errors.As(err, &to) {
+	if to, ok := errors.AsType[elsewhere](err); ok {
 		http.Redirect(w, r, string(to), http.StatusPermanentRedirect)
 		return
 	}
@@ -25,14 +25,12 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", h.cfg.Challenge)
 	}
-	if status == http.StatusTooManyRequests {
+	broken := status >= http.StatusInternalServerError
+	if broken || status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "5")
 	}
-	if status >= http.StatusInternalServerError {
-		if r.Context().Err() == nil { // the caller has not gone
-			h.cfg.Log(r.URL.Path, err)
-		}
-		w.Header().Set("Retry-After", "5")
+	if broken && r.Context().Err() == nil { // the caller has not gone
+		h.cfg.Log(r.URL.Path, err)
 	}
 	if isAPI(r) {
 		writeProblem(w, status, err)
@@ -46,17 +44,13 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
 
 func errorTitle(method string, status int) string {
+	title := map[int]string{
+		http.StatusNotFound: "Not found", http.StatusServiceUnavailable: "The database does not answer", http.StatusUnauthorized: "Sign in",
+		http.StatusTooManyRequests: "Try again in a moment", http.StatusForbidden: "Not allowed",
+	}[status]
 	switch {
-	case status == http.StatusNotFound:
-		return "Not found"
-	case status == http.StatusServiceUnavailable:
-		return "The database does not answer"
-	case status == http.StatusUnauthorized:
-		return "Sign in"
-	case status == http.StatusTooManyRequests:
-		return "Try again in a moment"
-	case status == http.StatusForbidden:
-		return "Not allowed"
+	case title != "":
+		return title
 	case method != http.MethodGet:
 		return "Nothing was changed"
 	case status == http.StatusBadRequest:
@@ -113,4 +107,26 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *
 	if _, err := out.WriteTo(w); err != nil && !errors.Is(err, context.Canceled) {
 		h.cfg.Log(r.URL.Path, err)
 	}
+}
+
+// problem is an error of the API (RFC 9457), with the word of the exit code that the command line
+// would have.
+type problem struct {
+	Status int    `json:"status"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+	Code   string `json:"code"`
+}
+
+func writeProblem(w http.ResponseWriter, status int, err error) {
+	kind, _ := fault.KindOf(err)
+	p := problem{Status: status, Title: http.StatusText(status), Detail: safetext.Redact(err.Error()), Hint: fault.HintOf(err), Code: string(kind)}
+	if status == http.StatusTooManyRequests {
+		p.Code = "busy"
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	doc, _ := json.Marshal(p)                        // texts and a number, which cannot fail
+	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // the caller has gone
 }

@@ -36,21 +36,21 @@ type revealRequest struct {
 
 // reveal answers with the payload at once: an address that shows it would stay in the browser's
 // history.
-func reveal(r *changeRequest, p revealRequest) (changed, error) {
+func reveal(r *request, p revealRequest) (answer, error) {
 	found, err := r.outbox.Reveal(r.Context(), dlq.RevealParams{ID: r.PathValue("id"), Actor: r.who.Name, Note: p.Note, Detail: r.detail()})
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	payload := indented(found.Payload)
 	if file, err := p.File.yes("file"); file || err != nil {
-		return changed{file: "payload-" + found.EventID + ".txt", text: payload}, err
+		return answer{file: "payload-" + found.EventID + ".txt", text: payload}, err
 	}
 	d := payloadData{EventID: found.EventID, Payload: payload, Headers: indented(found.Headers), Back: backOf(r.Request), Note: p.Note}
 	if len(d.Payload) > inlineBytes {
 		d.Payload, d.Cut = d.Payload[:inlineBytes], true
 	}
 	page := &view{Title: "Payload", Command: "outboxctl event show " + found.EventID + " --payload", template: "payload", Data: d}
-	return changed{status: http.StatusOK, body: found, page: page}, nil
+	return answer{status: http.StatusOK, body: found, page: page}, nil
 }
 
 // indented is JSON over several lines, with every number as it was written.
@@ -73,16 +73,16 @@ type forgetRequest struct {
 }
 
 // forget makes a consumer forget an event, and so process it once more.
-func forget(r *changeRequest, p forgetRequest) (changed, error) {
+func forget(r *request, p forgetRequest) (answer, error) {
 	inbox, err := p.Inbox.yes("inbox")
 	if err != nil {
-		return changed{}, err
+		return answer{}, err
 	}
 	if p.Confirm != p.Consumer {
-		return changed{}, fault.Hint(fault.Preconditionf("not confirmed: type the name of the consumer, %q", p.Consumer), "nothing was changed")
+		return answer{}, fault.Hint(fault.Preconditionf("not confirmed: type the name of the consumer, %q", p.Consumer), "nothing was changed")
 	}
 	found, err := r.outbox.Forget(r.Context(), idem.ForgetParams{
 		ID: r.PathValue("id"), Consumer: p.Consumer, Inbox: inbox, Actor: r.who.Name, Note: p.Note, Detail: r.detail(),
 	})
-	return changed{at: "/events/" + url.PathEscape(r.PathValue("id")), status: http.StatusOK, body: found}, err
+	return answer{at: "/events/" + url.PathEscape(r.PathValue("id")), status: http.StatusOK, body: found}, err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// A route is one address: a page, or an answer of the API.
+// A route is one address: a page, an answer of the API below /api/v1, or both.
 type route struct {
 	path string
 	page func(*request) (*view, error)
@@ -40,48 +40,42 @@ func (h *Handler) table() []route {
 	failures, history := []string{"consumer", "state", "type", "namespace", "tenant"}, []string{"span", "topic", "type"}
 	return []route{
 		{path: "/{$}", page: overviewPage, takes: none, still: true, menu: "Overview", key: "o"},
-		{path: "/causes", page: causesPage, takes: []string{"by"}, form: true, still: true, menu: "Causes", key: "c", beside: openCauses},
-		{path: "/dead-letters", page: deadLettersPage, takes: letters, form: true, menu: "Dead letters", key: "d", beside: openLetters},
-		{path: "/dead-letters/{id}", page: deadLetterPage},
-		{path: "/events", page: eventsPage, takes: events, form: true, menu: "Events", key: "e", beside: waitingEvents},
-		{path: "/events/{id}", page: eventPage},
-		{path: "/ordering-keys", page: lanePage, takes: []string{"key"}},
+		{path: "/causes", page: causesPage, api: causesAPI, takes: []string{"by"}, form: true, still: true, menu: "Causes", key: "c", beside: openCauses},
+		{
+			path: "/dead-letters", page: deadLettersPage, api: rows(listDeadLetters), takes: letters, form: true, file: true,
+			menu: "Dead letters", key: "d", beside: openLetters,
+		},
+		{path: "/dead-letters/{id}", page: deadLetterPage, api: body(readLetter)},
+		{
+			path: "/events", page: eventsPage, api: rows(listEvents), takes: events, form: true, file: true,
+			menu: "Events", key: "e", beside: waitingEvents,
+		},
+		{path: "/events/{id}", page: eventPage, api: body(readEvent)},
+		{path: "/events/{id}/why", api: whyAPI},
+		{path: "/events/{id}/consumers", api: consumersAPI},
+		{path: "/ordering-keys", page: lanePage, api: laneAPI, takes: []string{"key"}},
 		{path: "/plans/{id}", page: planPage, takes: []string{confirmedBefore}, fresh: true},
-		{path: "/plans", page: plansPage, takes: plans, fresh: true, menu: "Plans", key: "p", beside: plansUnderWay},
-		{path: "/topics", page: topicsPage, takes: none, still: true, menu: "Topics", key: "t"},
-		{path: "/publishers", page: publishersPage, takes: none, still: true, menu: "Publishers", key: "b"},
+		{path: "/plans", page: plansPage, api: rows(listPlans), takes: plans, fresh: true, menu: "Plans", key: "p", beside: plansUnderWay},
+		{path: "/topics", page: topicsPage, api: figures(topics), takes: none, still: true, menu: "Topics", key: "t"},
+		{path: "/publishers", page: publishersPage, api: figures(publishersOf), takes: none, still: true, menu: "Publishers", key: "b"},
 		{path: "/consumers", page: consumersPage, takes: failures, menu: "Consumers", key: "u", beside: failingConsumers},
-		{path: "/history", page: historyPage, takes: history, form: true, menu: "History", key: "i"},
+		{path: "/history", page: historyPage, api: body(readHistory), takes: history, form: true, menu: "History", key: "i"},
 		{path: "/catalogue", page: cataloguePage, takes: none, menu: "Catalogue", key: "l"},
 		{path: "/catalogue/{type}", page: typePage, takes: []string{"namespace"}},
-		{path: "/audit", page: auditPage, takes: audit, form: true, menu: "Audit", key: "a"},
-		{path: "/audit/{run}", page: auditRunPage, takes: none},
+		{path: "/audit", page: auditPage, api: rows(listAudit), takes: audit, form: true, file: true, menu: "Audit", key: "a"},
+		{path: "/audit/{run}", page: auditRunPage, api: body(readRun), takes: none},
 		{path: "/doctor", page: doctorPage, takes: []string{"again"}, still: true, menu: "Doctor", key: "h"},
 		{path: "/settings", page: settingsPage, takes: none, still: true, menu: "Settings", key: "s"},
 		{path: "/search", page: searchPage, takes: []string{"q"}},
-		{path: "/api/v1/me", api: meAPI, takes: none, still: true},
-		{path: "/api/v1/stats", api: figures(everything), takes: none, still: true},
-		{path: "/api/v1/causes", api: causesAPI, takes: []string{"by"}, still: true},
-		{path: "/api/v1/dead-letters", api: rows(listDeadLetters), takes: letters, file: true},
-		{path: "/api/v1/dead-letters/{id}", api: body(readLetter)},
-		{path: "/api/v1/events", api: rows(listEvents), takes: events, file: true},
-		{path: "/api/v1/events/{id}", api: body(readEvent)},
-		{path: "/api/v1/events/{id}/why", api: whyAPI},
-		{path: "/api/v1/events/{id}/consumers", api: consumersAPI},
-		{path: "/api/v1/consumers", api: consumerListAPI, takes: none},
-		{path: "/api/v1/consumers/failures", api: failuresAPI, takes: failures},
-		{path: "/api/v1/ordering-keys", api: laneAPI, takes: []string{"key"}},
-		{path: "/api/v1/registry", api: registryAPI, takes: none, still: true},
-		{path: "/api/v1/registry/{type}", api: body(readType), takes: []string{"namespace"}},
-		{path: "/api/v1/publishers", api: figures(publishersOf), takes: none, still: true},
-		{path: "/api/v1/topics", api: figures(topics), takes: none, still: true},
-		{path: "/api/v1/doctor", api: doctorAPI, takes: none, still: true},
-		{path: "/api/v1/config", api: configAPI, takes: none, still: true},
-		{path: "/api/v1/history", api: body(readHistory), takes: history},
-		{path: "/api/v1/audit", api: rows(listAudit), takes: audit, file: true},
-		{path: "/api/v1/audit/{run}", api: body(readRun), takes: none},
-		{path: "/api/v1/plans", api: rows(listPlans), takes: plans, fresh: true},
-		{path: "/api/v1/plans/{id}", api: body(readPlan), fresh: true},
+		{path: "/plans/{id}", api: body(readPlan), fresh: true},
+		{path: "/me", api: meAPI, takes: none, still: true},
+		{path: "/stats", api: figures(everything), takes: none, still: true},
+		{path: "/consumers", api: consumerListAPI, takes: none},
+		{path: "/consumers/failures", api: failuresAPI, takes: failures},
+		{path: "/registry", api: registryAPI, takes: none, still: true},
+		{path: "/registry/{type}", api: body(readType), takes: []string{"namespace"}},
+		{path: "/doctor", api: doctorAPI, takes: none, still: true},
+		{path: "/config", api: configAPI, takes: none, still: true},
 	}
 }
 
@@ -134,21 +128,26 @@ func plansUnderWay(s snapshot) string {
 
 func (h *Handler) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	for _, r := range h.table() {
-		if r.page != nil {
-			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.servePage(w, req, r) })
-			mux.HandleFunc("GET /parts"+r.path, func(w http.ResponseWriter, req *http.Request) { h.servePart(w, req, r) })
-		} else {
-			mux.HandleFunc("GET "+r.path, func(w http.ResponseWriter, req *http.Request) { h.serveAPI(w, req, r) })
+	for _, to := range h.table() {
+		handle := func(here bool, below string, serve func(http.ResponseWriter, *http.Request, route)) {
+			if here {
+				mux.HandleFunc("GET "+below+to.path, func(w http.ResponseWriter, r *http.Request) { serve(w, r, to) })
+			}
 		}
-		if path := strings.TrimPrefix(r.path, "/api/v1"); r.file {
-			mux.HandleFunc("GET /export"+path, func(w http.ResponseWriter, req *http.Request) { h.serveExport(w, req, path, r) })
-		}
+		handle(to.page != nil, "", h.servePage)
+		handle(to.page != nil, "/parts", h.servePart)
+		handle(to.api != nil, "/api/v1", h.serveAPI)
+		handle(to.file, "/export", h.serveExport)
 	}
+	closed := http.NewServeMux() // what would change something: it does not exist where it is not allowed
 	for _, c := range h.changeRoutes() {
-		serve := func(w http.ResponseWriter, req *http.Request) { h.serveChange(w, req, c.do) }
-		mux.HandleFunc("POST "+c.path, serve)
-		mux.HandleFunc(c.api, serve)
+		to := closed
+		if c.open {
+			to = mux
+		}
+		serve := func(w http.ResponseWriter, r *http.Request) { h.serveChange(w, r, c.do) }
+		to.HandleFunc("POST "+c.path, serve)
+		to.HandleFunc(c.api, serve)
 	}
 	if h.cfg.Leave != nil {
 		mux.HandleFunc("POST /sign-out", h.serveSignOut)
@@ -160,11 +159,6 @@ func (h *Handler) routes() *http.ServeMux {
 	mux.HandleFunc("GET /parts/newer/dead-letters", h.serveNewer)
 	mux.HandleFunc("GET /assets/{name}", h.serveAsset)
 	mux.HandleFunc("GET /favicon.ico", h.serveIcon)
-	closed := http.NewServeMux() // what would change something: it does not exist where it is not allowed
-	for _, c := range (&Handler{cfg: Config{AllowChanges: true, Payloads: PayloadsReveal}}).changeRoutes() {
-		closed.Handle("POST "+c.path, http.NotFoundHandler())
-		closed.Handle(c.api, http.NotFoundHandler())
-	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		_, change := closed.Handler(r)
 		allowed := methods(mux, r)

@@ -197,7 +197,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 	next.Causes, next.Late = map[string][]dlq.Group{}, map[string]time.Time{}
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
-	err = s.reader.do(ctx, func(o *dlq.Outbox) error {
+	err = s.reader.doOn(ctx, s.reader.pool, func(o *dlq.Outbox, _ time.Time) error {
 		if err := s.reader.learn(ctx, o); err != nil {
 			return err
 		}
@@ -257,8 +257,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 // long must not cost the page its other figures.
 func (s *snapshot) try(ctx context.Context, o *dlq.Outbox, grouping string, read func(*dlq.Outbox) error) error {
 	err := part(ctx, o, read)
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && slices.Contains([]string{pgerrcode.QueryCanceled, pgerrcode.LockNotAvailable}, pg.Code) && ctx.Err() == nil {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && slices.Contains([]string{pgerrcode.QueryCanceled, pgerrcode.LockNotAvailable}, pg.Code) && ctx.Err() == nil {
 		s.Late[grouping] = time.Time{}
 		return nil
 	}

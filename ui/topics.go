@@ -3,6 +3,7 @@ package ui
 import (
 	"slices"
 
+	"github.com/outboxctl/outboxctl/internal/dispatch"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/stats"
 )
@@ -60,5 +61,21 @@ func topicsPage(r *request) (*view, error) {
 	return &view{
 		Title: "Topics", Command: "outboxctl stats --by topic", Live: true, template: "topics",
 		Data: topics(r, r.snapshot.Stats),
+	}, nil
+}
+
+// publishersOf are all publishers of a report, which may be nil: those that are alive, and behind
+// them those that are not.
+func publishersOf(_ *request, s *stats.Report) []dispatch.Peer {
+	if s == nil {
+		return []dispatch.Peer{}
+	}
+	return append(append([]dispatch.Peer{}, s.Publishers...), s.Gone...)
+}
+
+func publishersPage(r *request) (*view, error) {
+	return &view{
+		Title: "Publishers", Command: "outboxctl publishers", Live: true, template: "publishers",
+		Data: publishersOf(r, r.snapshot.Stats),
 	}, nil
 }

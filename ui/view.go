@@ -33,6 +33,8 @@ type view struct {
 	// Live pages are asked again while a viewer looks.
 	Live bool
 	Data any
+	// Now is the database's clock when the page began to read.
+	Now time.Time
 
 	Label, Color, Place, Version, Who, Query string
 	// Contexts are the pages of other installations; Context is this one's name among them.
