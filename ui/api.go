@@ -20,12 +20,10 @@ import (
 type answer struct {
 	body any
 	next string
-	// at is the address of what came of a change, for a page to go to, and status is what the API
-	// answers it with.
+	// at is where a page goes after a change, status that of the API's answer.
 	at     string
 	status int
-	// page is shown at once, and a file with the text sent, where nothing must stay in the browser's
-	// history.
+	// page is shown, or a file with the text sent, where the browser's history must not have it.
 	page       *view
 	file, text string
 }
@@ -56,7 +54,6 @@ func rows[T any](read func(*request) ([]T, outbox.Paged, error)) func(*request) 
 	}
 }
 
-// body answers with what was read.
 func body[T any](read func(*request) (T, error)) func(*request) (answer, error) {
 	return func(r *request) (answer, error) {
 		found, err := read(r)
@@ -64,7 +61,6 @@ func body[T any](read func(*request) (T, error)) func(*request) (answer, error) 
 	}
 }
 
-// figures answers with something of the snapshot's figures.
 func figures[T any](of func(*request, *stats.Report) T) func(*request) (answer, error) {
 	return body(func(r *request) (T, error) {
 		s, err := r.figures()
@@ -107,7 +103,6 @@ func causesAPI(r *request) (answer, error) {
 	return answer{body: s.Causes[by]}, err
 }
 
-// grouping reads by what causes are to be grouped.
 func grouping(q url.Values) (by string, err error) {
 	by = one(q, "by", "fingerprint")
 	if !slices.Contains(dlq.GroupBy(), by) {
@@ -138,8 +133,7 @@ func list[F, T any](
 	return rows, paged, err
 }
 
-// searchRows and searchTime are how many rows one request looks at, and how long, for those with an
-// error like the one that is asked for; the next goes on.
+// searchRows and searchTime limit one request that looks for an error; the next goes on.
 const (
 	searchRows = 100_000
 	searchTime = time.Second

@@ -11,7 +11,6 @@ import (
 
 const iconFile = "icon.svg"
 
-// asset is a file that pages load.
 type asset struct {
 	mime    string
 	content []byte
@@ -19,12 +18,10 @@ type asset struct {
 
 // assets are the files that are the same for every request.
 type assets struct {
-	// named is the name under which each file is served, with a digest of its content, so that
-	// browsers may keep it for ever.
-	named map[string]string
-	// served is the files by those names.
+	// named has the names under which files are served for ever: with a digest of their content.
+	named  map[string]string
 	served map[string]asset
-	// api describes the API, as JSON. It is kept as YAML for those who write it.
+	// api describes the API, as JSON.
 	api []byte
 }
 

@@ -38,7 +38,6 @@ func auditPage(r *request) (*view, error) {
 	return &view{Title: "Audit", Command: command("outboxctl audit", r.URL.Query(), auditNames()), template: "audit", Data: d}, err
 }
 
-// auditRunEvents is how many events of a run its page links to.
 const auditRunEvents = 100
 
 // auditRunData is one run of the audit.
@@ -47,8 +46,7 @@ type auditRunData struct {
 	// Undo: it can be taken back; else WhyNot is why it cannot.
 	Undo   bool
 	WhyNot string
-	// Plan is the plan that was run; empty: it had none. Events are the first that were touched, and
-	// More how many others.
+	// Plan is what was run, if it had one. Events are the first of a run, More how many others.
 	Plan   string
 	Events []string
 	More   int64

@@ -22,8 +22,7 @@ func readType(r *request) (registry.EventTypeDetail, error) {
 	return t, err
 }
 
-// typeData is the page of an event type. The texts are for people; Shell and SQL emit such an
-// event.
+// typeData is the page of an event type. Shell and SQL emit such an event.
 type typeData struct {
 	registry.EventTypeDetail
 	SchemaText, Shell, SQL string
@@ -39,8 +38,7 @@ func typePage(r *request) (*view, error) {
 	return &view{Title: t.Type, Command: "outboxctl registry show " + safetext.QuoteWord(t.Type), template: "type", Data: d}, nil
 }
 
-// sampleCalls emit an event of a type, with data that its schema accepts. The id is one that
-// somebody puts theirs for.
+// sampleCalls emit an event of a type, with data that its schema accepts, of a made-up aggregate.
 func sampleCalls(t registry.EventTypeDetail) (shell, sql string) {
 	data, aggregate, id := string(t.Sample), "NULL", "NULL"
 	if data == "" || data == "null" {

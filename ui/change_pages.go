@@ -30,7 +30,6 @@ func verbsOf(state string) (verbs []string) {
 	return verbs
 }
 
-// counted is a name and how often it was counted.
 type counted struct {
 	Name  string
 	Count int64
@@ -49,8 +48,7 @@ func ranked(counts map[string]int64) []counted {
 // changeable is what can be done to the rows of a list.
 type changeable struct {
 	Changes []string
-	// Hidden is the filter of all that match, as of when the list was read: what dies later is not in
-	// it.
+	// Hidden is the filter of all that match, without what dies after the list was read.
 	Hidden []field
 }
 
@@ -117,8 +115,7 @@ type runData struct {
 	// Left is how many rows are not done; Speed is how fast it goes, in words.
 	Left  int64
 	Speed string
-	// Sends: the change sends events. Ended: nothing more happens unless an operator resumes it. Typed
-	// is that of the plan.
+	// Sends and Typed are as in a plan. Ended: nothing more happens unless an operator resumes it.
 	Sends, Ended, Typed bool
 	// State is the plan's, or stopping. Undo: what it did can be taken back. Other is who confirmed it
 	// before the viewer did.
@@ -126,14 +123,12 @@ type runData struct {
 	Undo         bool
 }
 
-// stopping is the state of a run that was asked to stop and is not at the end of its rows yet.
+// stopping is the state of a run that was asked to stop and has not ended yet.
 const stopping = "stopping"
 
-// confirmedBefore is how the page of a run is asked for by an operator who confirmed it after
-// another.
+// confirmedBefore asks for the page of a run that another operator confirmed before.
 const confirmedBefore = "confirmed"
 
-// runView shows a plan that was started.
 func runView(r *request, plan dlq.PlanDetail) *view {
 	d := runData{Plan: plan, Left: plan.Total - plan.Done, Sends: plan.Action.Sends(), Ended: plan.State != dlq.PlanRunning, Typed: dlq.Typed(plan.Plan)}
 	if d.State = plan.State; plan.State == dlq.PlanRunning && plan.StopBy != "" {

@@ -53,8 +53,7 @@ func (p planRequest) params(now time.Time, actor string) (dlq.ChangeParams, erro
 	return out, nil
 }
 
-// choose reads a filter into the params. What is done decides which rows it is done to, so no state
-// is chosen.
+// choose reads a filter into the params. The action decides on the state, so none is chosen.
 func choose(q url.Values, now time.Time, out *dlq.ChangeParams) error {
 	if err := given(q); err != nil {
 		return err
@@ -94,7 +93,6 @@ func actionOf(word string) (dlq.Action, error) {
 	return "", fault.Usagef("action: %q is none of replay, discard, restore, republish, retry", word)
 }
 
-// runRequest asks for a plan to be run.
 type runRequest struct {
 	Confirm struct {
 		Count    word   `json:"count"`
@@ -121,8 +119,7 @@ func (p runRequest) confirmation() (out dlq.Confirmation, err error) {
 	return out, err
 }
 
-// pace reads how fast a run goes, and when it stops by itself; watch is nil unless it goes in
-// steps.
+// pace reads how fast a run goes, and when it stops by itself; watch is nil without steps.
 func (p runRequest) pace() (rate float64, watch *dlq.Watch, err error) {
 	if rate, err = p.Rate.number("rate", words.ParseRate); err != nil {
 		return 0, nil, err

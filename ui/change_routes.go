@@ -23,7 +23,6 @@ type changeRoute struct {
 	do        func(*request) (answer, error)
 }
 
-// changeRoutes is the addresses that change something, or need the rights of an operator.
 func (h *Handler) changeRoutes() []changeRoute {
 	changes, reveals := h.cfg.AllowChanges, h.cfg.Payloads == PayloadsReveal
 	routes := []changeRoute{
@@ -57,12 +56,10 @@ func asked[P any](do func(*request, P) (answer, error)) func(*request) (answer, 
 	}
 }
 
-// noted asks for a change with nothing but why it is made.
 type noted struct {
 	Note string `json:"note"`
 }
 
-// serveChange answers a request that changes something, if its sender may.
 func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*request) (answer, error)) {
 	who := whoOf(r)
 	if who.Role != Operator {
@@ -101,7 +98,6 @@ func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*r
 	h.writeJSON(w, r, out.status, out.body)
 }
 
-// writeJSON answers with a document.
 func (h *Handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 	doc, err := json.Marshal(body)
 	if err != nil {
@@ -170,8 +166,7 @@ func runPlan(r *request, p runRequest) (answer, error) {
 	return r.begun(plan, err)
 }
 
-// begun answers with a plan that is run. Of two requests at once, both of them began it, and it may
-// be done before the second.
+// begun answers with a plan that is run. Two requests at once both began it.
 func (r *request) begun(before dlq.PlanDetail, err error) (answer, error) {
 	out, readErr := r.plan(before.ID)
 	if err != nil && readErr == nil {

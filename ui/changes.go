@@ -12,13 +12,11 @@ import (
 )
 
 const (
-	// planWait is how long a request waits for its plan: a small one is made meanwhile, so its page
-	// shows all of it at once.
+	// planWait is how long a request waits for its plan: a small one is whole by then.
 	planWait = 500 * time.Millisecond
 	// slotWait is how long a request waits for the plan that is being made before it.
-	slotWait = 2 * time.Second
-	// runsPerMinute limits how many plans one identity runs.
-	runsPerMinute = 10
+	slotWait      = 2 * time.Second
+	runsPerMinute = 10 // of one identity
 	// DefaultMaxPlanRows is the largest set that a plan is made of.
 	DefaultMaxPlanRows = 1_000_000
 )
@@ -44,8 +42,7 @@ func newChanges(cfg Config, box func() *dlq.Outbox) *changes {
 	return c
 }
 
-// end finishes the rows that are being changed, marks what is left as interrupted and waits for
-// that.
+// end finishes the rows that are being changed and marks what is left as interrupted.
 func (c *changes) end() {
 	c.stop()
 	c.jobs.Wait()

@@ -7,7 +7,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// hourBar is the deaths of one hour.
 type hourBar struct {
 	N         int64
 	X         int

@@ -7,8 +7,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 )
 
-// compressFrom is the size from which an answer is compressed: a smaller one fits into a packet or
-// two as it is.
+// compressFrom is the size from which an answer is compressed: less fits into a packet or two.
 const compressFrom = 1 << 10
 
 // compressed sends pages, JSON and assets in a fraction of their bytes.

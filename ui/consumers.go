@@ -15,7 +15,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// failuresShown is how many failures the page shows, and the API at most.
 const failuresShown = 200
 
 // consumersData is the consumers, and what one of them or all fail on.
@@ -80,7 +79,6 @@ func consumersPage(r *request) (*view, error) {
 	return &view{Title: "Consumers", Command: "outboxctl consumer list", template: "consumers", Data: d}, nil
 }
 
-// failuresOf reads which failures are asked for.
 func failuresOf(r *request) (p consumers.FailuresParams, err error) {
 	q := r.URL.Query()
 	p = consumers.FailuresParams{
@@ -112,8 +110,7 @@ type retryRequest struct {
 	Note string `json:"note"`
 }
 
-// retryConsumer makes the plan to publish copies of what a consumer gave up, or of the events with
-// these ids that it fails on.
+// retryConsumer plans to publish copies of what a consumer gave up, or fails on of these ids.
 func retryConsumer(r *request, p retryRequest) (answer, error) {
 	f := consumers.FailuresParams{Consumer: r.PathValue("consumer"), EventIDs: p.IDs}
 	if len(p.IDs) == 0 {
@@ -134,7 +131,6 @@ func retryConsumer(r *request, p retryRequest) (answer, error) {
 	return r.planned(params)
 }
 
-// failingConsumers is how many consumers fail, for the menu.
 func failingConsumers(s snapshot) string {
 	n := 0
 	if s.Stats != nil {

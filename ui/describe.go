@@ -20,9 +20,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/why"
 )
 
-// described is the description of the API as JSON: openapi.yaml, with the schemas of what the Go
-// types in answered print. What openapi.yaml says of such a schema is added to it, such as the
-// words of an enum.
+// described is openapi.yaml as JSON, with the schemas of the types in answered. What openapi.yaml
+// says of such a schema, such as the words of an enum, is added to it.
 func described() ([]byte, error) {
 	content, err := files.ReadFile("openapi.yaml")
 	if err != nil {

@@ -20,8 +20,7 @@ type detailData struct {
 	why.Surroundings
 	Why why.Result
 	remedy
-	// ErasedAt is when what it carried was removed.
-	ErasedAt *time.Time
+	ErasedAt *time.Time // of what it carried
 }
 
 // remedy is what can be done to an event, the right thing first.
@@ -112,7 +111,6 @@ func (d detailData) Status() string {
 	return d.Event.Status
 }
 
-// SubjectID is the id of what the page is about.
 func (d detailData) SubjectID() string {
 	if d.Letter != nil {
 		return d.Letter.ID

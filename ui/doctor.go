@@ -23,13 +23,10 @@ type Setting struct {
 }
 
 const (
-	// examinationKept is how long one examination is good for, for all who ask. It asks the broker and
-	// Redis, too.
-	examinationKept  = time.Minute
+	examinationKept  = time.Minute // it asks the broker and Redis, too
 	examinationLimit = 20 * time.Second
 )
 
-// examination is what doctor found, and when.
 type examination struct {
 	At       time.Time
 	Findings []Finding

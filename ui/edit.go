@@ -35,8 +35,7 @@ type editData struct {
 	Diff    []codeLine
 }
 
-// codeLine is a line of a schema or of a difference. Mark is + or - in a difference, and ! at the
-// field that is meant.
+// codeLine is a line of a schema, with the mark ! at Field, or of a difference, with + or -.
 type codeLine struct{ Mark, Text string }
 
 type editRequest struct {
@@ -121,8 +120,7 @@ func newEdit(r *request, e *dlq.Editing, note string) *editData {
 	return d
 }
 
-// schemaText is what a payload of a type must be like: its schema, or its fields where those are
-// all that it has.
+// schemaText is the schema of a type, or its fields where it has only those.
 func schemaText(t catalogue.Type) string {
 	text := indented(t.Schema.JSON())
 	if strings.Contains(text, `"properties"`) {
@@ -137,7 +135,6 @@ func schemaText(t catalogue.Type) string {
 	return strings.TrimLeft(text, "\n")
 }
 
-// look takes what was typed, and tells what is wrong with it or how it differs.
 func (d *editData) look(e *dlq.Editing, typed string) {
 	was := d.Data
 	d.Data = typeable([]byte(typed))
@@ -153,8 +150,8 @@ func (d *editData) look(e *dlq.Editing, typed string) {
 	d.Diff = difference(was, d.Data)
 }
 
-// typeable is JSON as a person edits it: over several lines, with every number as it was written,
-// and with characters that are not seen written as escapes, which mean the same.
+// typeable is JSON as a person edits it: over several lines, numbers as they were written, and
+// characters that are not seen as escapes, which mean the same.
 func typeable(doc []byte) string {
 	var lines bytes.Buffer
 	if json.Indent(&lines, bytes.TrimSpace(doc), "", "  ") != nil {
@@ -174,7 +171,6 @@ func typeable(doc []byte) string {
 	return out.String()
 }
 
-// difference is what changes from one text to the other, with some lines around it.
 func difference(was, is string) (lines []codeLine) {
 	was, is = was+"\n", is+"\n"
 	diff, _ := udiff.ToUnifiedDiff("", "", was, udiff.Lines(was, is), udiff.DefaultContextLines) // the edits are its own

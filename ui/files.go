@@ -47,7 +47,6 @@ func (h *Handler) serveExport(w http.ResponseWriter, r *http.Request, to route) 
 	}
 }
 
-// attach begins an answer that a browser keeps as a file.
 func attach(w http.ResponseWriter, name, contentType string) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
@@ -59,7 +58,6 @@ func (h *Handler) breakOff(r *http.Request, err error) {
 	panic(http.ErrAbortHandler)
 }
 
-// sendLines writes each row of a list on a line.
 func sendLines(w http.ResponseWriter, rows any) error {
 	doc, err := json.Marshal(rows)
 	if err != nil {
@@ -78,8 +76,7 @@ func sendLines(w http.ResponseWriter, rows any) error {
 	return nil
 }
 
-// slowly is an answer whose time limit starts again with each piece: a large file takes longer than
-// a page may.
+// slowly is an answer whose time limit starts again with each piece.
 type slowly struct{ http.ResponseWriter }
 
 func (w slowly) Write(piece []byte) (int, error) {

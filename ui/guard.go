@@ -24,14 +24,12 @@ type guard struct {
 func newGuard(cfg Config) *guard {
 	g := &guard{public: cfg.PublicURL, crossing: http.NewCrossOriginProtection()}
 	if g.public != nil {
-		// A proxy may have rewritten Host, so that our own pages would look foreign. A URL was parsed, so
-		// it is a valid origin.
+		// A proxy may have rewritten Host, so that our pages would look foreign. A URL is valid.
 		_ = g.crossing.AddTrustedOrigin(g.public.Scheme + "://" + g.public.Host)
 	}
 	return g
 }
 
-// policy lets a page load what is ours and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // check sets the headers of every answer and refuses what must not be answered.
@@ -55,8 +53,7 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request) error {
 			return elsewhere("https://" + g.public.Host + r.RequestURI)
 		}
 	}
-	// Of a page that was brought to another address by its name, a browser says that it is of the same
-	// site: only the name tells.
+	// A name that was made to lead here (DNS rebinding) is of the same site to a browser.
 	if !g.knows(r.Host) {
 		return statusError{http.StatusMisdirectedRequest, fault.Usagef("this page is not served under the name %q", r.Host)}
 	}
@@ -82,8 +79,7 @@ func (g *guard) knows(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// remoteOf is the address a request came from, as the server around the page tells it: a header can
-// say anything.
+// remoteOf is where a request came from, not what a header says of it.
 func remoteOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -105,7 +101,6 @@ type statusError struct {
 
 func (e statusError) Unwrap() error { return e.error }
 
-// statusOf is the HTTP status of an error.
 func statusOf(err error) int {
 	if s, ok := errors.AsType[statusError](err); ok {
 		return s.status
@@ -137,12 +132,10 @@ func statusOf(err error) int {
 		return http.StatusServiceUnavailable
 	case pg == nil:
 		return http.StatusInternalServerError
-	// A statement that took too long, a server that ends or that has no connection left: another time
-	// it answers.
+	// A statement took too long, or the server ends or has no connection left: later it answers.
 	case pgerrcode.IsOperatorIntervention(pg.Code) || pgerrcode.IsInsufficientResources(pg.Code):
 		return http.StatusServiceUnavailable
-	// What the database cannot hold as text, such as NUL, came with the request: nothing that is
-	// stored has it.
+	// What the database cannot hold as text, such as NUL, came with the request.
 	case pg.Code == pgerrcode.CharacterNotInRepertoire || pg.Code == pgerrcode.UntranslatableCharacter:
 		return http.StatusBadRequest
 	}

@@ -24,9 +24,8 @@ type Handler struct {
 	elsewhere bool
 	snapshots *snapshots
 	// turns has room for as many requests as there are connections to read with.
-	turns chan struct{}
-	// searchRows is how many rows one request looks at in search of an error.
-	searchRows int
+	turns      chan struct{}
+	searchRows int // the constant, or fewer in a test
 	// changes is nil where nothing can be changed or revealed.
 	changes   *changes
 	examined  kept[examination]
@@ -40,8 +39,7 @@ type Handler struct {
 	stopped chan struct{}
 }
 
-// Shutdown ends what the page does beside answering requests. A run finishes the rows it is at and
-// can be resumed.
+// Shutdown ends what the page does beside answering requests. A run can be resumed.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	h.stop()
 	ended := make(chan struct{})
@@ -111,9 +109,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
 }
 
-// readable refuses an address that would be read as another one: of a query with a semicolon or
-// half an escape the broken part would be left out, and a filter with it; and a path with // or ..
-// would lead to an address without the base path.
+// readable refuses a query whose broken part, and a filter with it, would be left out, and a path
+// with // or .., which would lead to an address without the base path.
 func readable(u *url.URL) error {
 	if _, err := url.ParseQuery(u.RawQuery); err != nil {
 		return fault.Usagef("the query cannot be read: %w", err)
@@ -132,8 +129,7 @@ func whoOf(r *http.Request) Identity {
 	return who
 }
 
-// serveReady answers whether figures come in; what is wrong is for those who are signed in. A probe
-// is no viewer.
+// serveReady answers whether figures come in. A probe is no viewer.
 func (h *Handler) serveReady(w http.ResponseWriter) {
 	if s := h.snapshots.peek(); s.Stats == nil || s.Err != nil {
 		writeText(w, http.StatusServiceUnavailable, "not ready\n")
@@ -195,7 +191,6 @@ func (h *Handler) with(r *http.Request, to route, do func(*request) error) error
 	})
 }
 
-// takePlace waits for a place among few, no longer than that: then it is said that these are taken.
 func takePlace(ctx context.Context, places chan<- struct{}, limit time.Duration, taken string) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

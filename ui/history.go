@@ -12,8 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// plotWidth and plotHeight are units of a chart's view box, which is stretched to the place there
-// is.
+// The size of a plot in units of its view box, which is stretched.
 const (
 	plotWidth  = 1000
 	plotHeight = 100
@@ -25,8 +24,7 @@ type plot struct {
 	Lines       []plotLine
 	// Levels are the marks of the upright axis from the top, Times those of the other.
 	Levels, Times []string
-	// From is when the first step begins, in seconds, and Step how long each is; Readings are what the
-	// pointer reads.
+	// From and Step are seconds; Readings are what the pointer reads.
 	From, Step int64
 	Readings   string
 }
@@ -46,7 +44,6 @@ func figureOf(line string, f stats.HistoryFigures) *float64 {
 
 func wholeWords(v float64) string { return words.Count(int64(math.Ceil(v))) }
 
-// plots are the charts of a history: what came and went, what went wrong, and how long it took.
 func plots(r stats.HistoryReport) []plot {
 	return []plot{
 		newPlot("In and out", r, wholeWords, "in", "out"),
@@ -122,7 +119,6 @@ func roundAbove(v float64) float64 {
 	return 10 * power
 }
 
-// historyData is the page of the history.
 type historyData struct {
 	stats.HistoryReport
 	Tabs        []tab
@@ -158,8 +154,7 @@ func historyPage(r *request) (*view, error) {
 	return &view{Title: "History", Command: "outboxctl stats --by type", Live: true, Every: time.Minute.Milliseconds(), template: "history", Data: d}, nil
 }
 
-// including is names with one that was chosen: of a type or topic that has another name now, the
-// history has the former one.
+// including is names with one that was chosen, which may be a former one.
 func including(chosen string, names []string) []string {
 	if chosen == "" || slices.Contains(names, chosen) {
 		return names

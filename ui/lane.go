@@ -6,7 +6,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// laneRows is how many events of an ordering key are shown.
 const laneRows = 200
 
 // laneData is what waits in an ordering key, in turn.
@@ -15,10 +14,8 @@ type laneData struct {
 	// Head is the first event; nil: nothing waits. Followers wait for it.
 	Head      *outbox.Event
 	Followers []outbox.Event
-	// More: there are more than are shown.
-	More bool
-	// Letter is that of a dead head.
-	Letter *dlq.Entry
+	More      bool
+	Letter    *dlq.Entry // of a dead head
 	remedy
 }
 

@@ -45,7 +45,6 @@ func newMetrics(r *prometheus.Registry, age func() float64) (*metrics, error) {
 	return m, nil
 }
 
-// taken records a snapshot.
 func (m *metrics) taken(took time.Duration, err error) {
 	if err != nil {
 		m.failures.Inc()
@@ -56,7 +55,6 @@ func (m *metrics) taken(took time.Duration, err error) {
 
 type kindKey struct{}
 
-// count measures what next answers.
 func (m *metrics) count(next http.Handler) http.Handler {
 	kind := promhttp.WithLabelFromCtx("kind", func(ctx context.Context) string { return ctx.Value(kindKey{}).(string) })
 	counted := promhttp.InstrumentHandlerCounter(m.requests, promhttp.InstrumentHandlerDuration(m.durations, next, kind), kind)
@@ -65,7 +63,6 @@ func (m *metrics) count(next http.Handler) http.Handler {
 	})
 }
 
-// kindOf is what a request asks for.
 func kindOf(r *http.Request) string {
 	switch path := r.URL.Path; {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:

@@ -18,15 +18,13 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// causesOnOverview is how many causes the overview shows.
 const causesOnOverview = 5
 
 // trouble is something that is wrong now, and what to do about it.
 type trouble struct {
 	Text, Remedy string
 	Bad          bool
-	// To is the page about it.
-	To string
+	To           string // a page about it
 }
 
 // troubles reads from the figures what needs an operator.
@@ -99,17 +97,15 @@ func whyOld(s snapshot) *trouble {
 
 type overviewData struct {
 	Troubles   []trouble
-	Causes     []dlq.Group
+	Causes     []dlq.Group // the largest
 	CauseCount int
 	// CausesLate: newer causes took too long. CausesAt is when these were read; zero: there are none.
 	CausesLate             bool
 	CausesAt               time.Time
 	Dead, In, Latency, Out plot
 	Recent                 []stats.HistoryStep
-	// Died is how many did in the hour of the charts.
-	Died int64
-	// Parked is how long the oldest parked event has waited, in words.
-	Parked string
+	Died                   int64  // in the hour of the charts
+	Parked                 string // how long the oldest has waited
 }
 
 func overviewPage(r *request) (*view, error) {
@@ -165,9 +161,7 @@ func causesPage(r *request) (*view, error) {
 	return &view{Title: "Causes", Command: "outboxctl dlq list --group-by " + by, template: "causes", Data: d}, nil
 }
 
-// Remedy is what is offered for a cause. Where all of it would fail again unchanged, or the
-// catalogue has to know its type first, that is to be read before anything else; of what only
-// shares a type or a topic nothing is known.
+// Remedy is what is offered for a cause; of what only shares a type or a topic nothing is known.
 func (d causesData) Remedy(g dlq.Group) remedy {
 	if d.By != "fingerprint" && d.By != "reason" {
 		return remedyOf(dlq.StateOpen, "", nil)
@@ -179,8 +173,7 @@ func (d causesData) Remedy(g dlq.Group) remedy {
 	return r
 }
 
-// handledWords describes what was done about a cause and what came of it: an operator who has it
-// again need not start from nothing.
+// handledWords describes what was done about a cause and what came of it.
 func handledWords(h dlq.Handled) string {
 	var said []string
 	if h.Replayed > 0 {
@@ -205,17 +198,14 @@ type listData struct {
 	Events  []outbox.Event
 	Audit   []dlq.AuditRun
 	Plans   []dlq.Plan
-	// Tabs are the states of the list; Next is the address of the next page, Previous that of the one
-	// before.
+	// Tabs are the states of the list; Next and Previous are addresses of pages.
 	Tabs           []tab
 	Next, Previous string
 	// Looked is after how many rows a search was cut short; Next goes on from there.
 	Looked int64
-	// Count is how many rows match, in words, where that is cheap to tell. Newer is the address of the
-	// list as it will be.
+	// Count is how many rows match, in words. Newer is the address of the list as it will be.
 	Count, Newer string
-	// Link is the address that shows the same rows at another time, and File that of all of them as a
-	// file.
+	// Link is the address that shows the same rows at another time, File that of a file with them.
 	Link, File string
 	// Chips are the filters in use, each with the address without it.
 	Chips                  []chip

@@ -37,8 +37,7 @@ func asking(r *http.Request, q url.Values) *http.Request {
 	return r
 }
 
-// partWriter sends a page only when it is another one than was seen. A page is written whole, by
-// one call.
+// partWriter sends a page, which is written by one call, only when it is not the one that was seen.
 type partWriter struct {
 	http.ResponseWriter
 	seen   string
@@ -62,9 +61,7 @@ func (w *partWriter) Write(page []byte) (int, error) {
 }
 
 const (
-	// mostCounted is where the count of a filtered list ends: further on it would cost more than it
-	// tells.
-	mostCounted = 10_000
+	mostCounted = 10_000 // to count on would cost more than it tells
 	mostNewer   = 1_000
 )
 

@@ -17,7 +17,6 @@ type pauseRequest struct {
 	For string `json:"for"`
 }
 
-// pauseTopic makes publishers leave a topic alone.
 func pauseTopic(r *request, p pauseRequest) (answer, error) {
 	params, err := r.pause(p.Note)
 	if err != nil {
@@ -49,8 +48,7 @@ func (r *request) pause(note string) (p outbox.PauseParams, err error) {
 	return outbox.PauseParams{Kind: outbox.PauseTopic, Value: r.PathValue("topic"), Actor: r.who.Name, Note: note, Detail: r.detail()}, nil
 }
 
-// paused answers with what became of a pause. The figures that are shown until the next snapshot
-// have it at once.
+// paused answers with what became of a pause, which the figures have before the next snapshot.
 func (r *request) paused(found outbox.PauseResult, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err

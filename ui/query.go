@@ -40,9 +40,8 @@ func known(q url.Values, names ...string) error {
 	return nil
 }
 
-// given refuses a filter without a value: it is a variable that was not set, not a choice, and
-// would widen the set. A form sends every field it has, so pages leave empty ones out before they
-// ask for a list.
+// given refuses a filter without a value: a variable that was not set would widen the set. Pages
+// leave out the empty fields of a form before they ask for a list.
 func given(q url.Values, except ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if !slices.Contains(except, name) && (len(q[name]) == 0 || len(values(q, name)) < len(q[name])) {
@@ -65,7 +64,6 @@ func one(q url.Values, name, absent string) string {
 	return absent
 }
 
-// readPage reads limit and cursor.
 func readPage(q url.Values) (outbox.Page, error) {
 	p := outbox.Page{Limit: defaultRows, Cursor: one(q, "cursor", "")}
 	if text := one(q, "limit", ""); text != "" {
@@ -105,8 +103,7 @@ func tidy(q url.Values) string {
 	return clean.Encode()
 }
 
-// with is the query with one value changed; an empty one removes it. A cursor belongs to the list
-// it came from.
+// with is the query with one value changed, or removed if empty, and from the first page on.
 func with(q url.Values, name, value string) string {
 	changed := url.Values{}
 	for k, v := range q {

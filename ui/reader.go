@@ -51,8 +51,7 @@ SELECT set_config('role', CASE WHEN own THEN current_setting('role') ELSE $1::te
   FROM (SELECT $1::text = '` + OwnRights + `' OR $1::text = '` + DefaultReadRole + `' AND NOT coalesce((
                SELECT has_any_column_privilege(r.oid, to_regclass('outbox_events')::oid, 'SELECT') FROM pg_catalog.pg_roles AS r WHERE r.rolname = $1::text), false)) AS rights (own)`
 
-// learn reads the event types that the database recorded, in a part of o's transaction, and gives
-// them to o.
+// learn reads the event types that the database recorded, in a part of o's transaction.
 func (r *reader) learn(ctx context.Context, o *dlq.Outbox) error {
 	if !r.learns {
 		return nil

@@ -17,18 +17,15 @@ type route struct {
 	api  func(*request) (answer, error)
 	// takes are the names that its query may have: a typing error must not widen a set. nil: any.
 	takes []string
-	// form pages are asked for by a form, which sends every field it has: what is in the address bar
-	// should be worth copying.
+	// form pages are asked for by a form, which sends every field it has, also empty ones.
 	form bool
-	// file: the list can be taken as a file, which carries what the API's list does: no payload.
+	// file: the list can be taken as a file, of what the API's list has.
 	file bool
-	// still routes show figures of the snapshot only: they need no database, and answer while it is
-	// away.
+	// still routes need no database, and answer while it is away.
 	still bool
 	// fresh routes show what was just changed here, which a replica may not have yet.
 	fresh bool
-	// menu is the page's name in the menu, with the letter that opens it behind g; empty: it is not
-	// there. beside is the figure that stands there.
+	// menu is the page's name in the menu, key the letter that opens it behind g.
 	menu, key string
 	beside    func(snapshot) string
 }
@@ -79,7 +76,6 @@ func (h *Handler) table() []route {
 	}
 }
 
-// entry is a line of the menu.
 type entry struct {
 	Path, Name, Key, Beside string
 	Current                 bool

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,12 +13,10 @@ import (
 	"github.com/outboxctl/outboxctl/internal/why"
 )
 
-// match is something that a search found, and where it is shown.
 type match struct{ Kind, Name, To string }
 
-// searchPage leads from what a person pastes to the page of what has it: an id, its beginning or
-// its end as lists show them, a key, a type, a fingerprint, the text of an error. Of several
-// matches it shows links.
+// searchPage leads to what has the id, its beginning or end, the key, type, fingerprint or error
+// that a person pastes. Of several matches it shows links.
 func searchPage(r *request) (*view, error) {
 	words := strings.TrimSpace(one(r.URL.Query(), "q", ""))
 	if words == "" {
@@ -29,10 +28,8 @@ func searchPage(r *request) (*view, error) {
 	}
 	matches, otherErr := r.matches(words)
 	switch {
-	case otherErr != nil:
-		return nil, otherErr
-	case len(matches) == 0:
-		return nil, err
+	case otherErr != nil || len(matches) == 0:
+		return nil, cmp.Or(otherErr, err)
 	case len(matches) == 1:
 		return &view{redirect: matches[0].To}, nil
 	}
@@ -57,10 +54,10 @@ func (r *request) matches(text string) (found []match, err error) {
 		}
 	}
 	if slices.Contains(r.outbox.Registry.EventTypes(), text) {
-		found = append(found, match{"event type", text, "/events" + query([]any{"type", text})}, match{"dead letters of the type", text, "/dead-letters" + query([]any{"type", text})})
+		found = append(found, match{"event type", text, "/events" + query("type", text)}, match{"dead letters of the type", text, "/dead-letters" + query("type", text)})
 	}
 	if slices.Contains(r.outbox.Registry.TopicNames(), text) {
-		found = append(found, match{"dead letters of the topic", text, "/dead-letters" + query([]any{"topic", text})})
+		found = append(found, match{"dead letters of the topic", text, "/dead-letters" + query("topic", text)})
 	}
 	for _, key := range []string{text, outbox.DefaultNamespace + "/" + text} {
 		rows, err := r.outbox.Lane(r.Context(), key, 1)
@@ -68,19 +65,19 @@ func (r *request) matches(text string) (found []match, err error) {
 			return nil, err
 		}
 		if len(rows) > 0 {
-			found = append(found, match{"ordering key", key, "/ordering-keys" + query([]any{"key", key})})
+			found = append(found, match{"ordering key", key, "/ordering-keys" + query("key", key)})
 		}
 	}
 	for _, g := range r.snapshot.Causes["fingerprint"] {
 		if g.Value != "" && strings.HasPrefix(g.Value, text) {
-			found = append(found, match{"cause", g.Value, "/dead-letters" + query([]any{"fingerprint", g.Value})})
+			found = append(found, match{"cause", g.Value, "/dead-letters" + query("fingerprint", g.Value)})
 		}
 	}
 	some := false
 	page := outbox.Page{Limit: 1, LookAt: r.h.searchRows, LookFor: searchTime}
 	paged, err := r.outbox.ListDeadLetters(r.Context(), outbox.ListParams{Filter: dlq.Filter{ErrorLike: text}, Page: page}, func(dlq.Entry) error { some = true; return nil })
 	if some || err == nil && paged.Looked > 0 { // it goes on there where it was cut short
-		found = append(found, match{"dead letters whose error contains it", text, "/dead-letters" + query([]any{"state", "all", "error-like", text})})
+		found = append(found, match{"dead letters whose error contains it", text, "/dead-letters" + query("state", "all", "error-like", text)})
 	}
 	return found, err
 }
@@ -93,9 +90,9 @@ func pageOf(found why.Found) string {
 	case why.FoundDeadLetter:
 		return "/dead-letters/" + found.ID
 	case why.FoundAggregate:
-		return "/events" + query([]any{"aggregate", found.ID})
+		return "/events" + query("aggregate", found.ID)
 	case why.FoundTenant:
-		return "/dead-letters" + query([]any{"state", "all", "tenant", found.ID})
+		return "/dead-letters" + query("state", "all", "tenant", found.ID)
 	default:
 		return "/events/" + found.ID
 	}

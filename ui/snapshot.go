@@ -21,9 +21,7 @@ import (
 )
 
 const (
-	// snapshotShare is how much longer the page waits than a snapshot took: the figures cost a
-	// twentieth of one core at most.
-	snapshotShare = 20
+	snapshotShare = 20 // the figures cost at most a twentieth of one core
 	// snapshotPause is the longest wait, and the pace while no page is open.
 	snapshotPause = time.Minute
 	// snapshotStatements is how many statements of a snapshot may take as long as one may at most.
@@ -45,31 +43,26 @@ type snapshot struct {
 	Causes  map[string][]dlq.Group
 	Running []dlq.Plan
 	// Hours are the deaths of each cause that is shown in each of the last 24 hours, the newest hour
-	// first.
-	Hours map[string][]int64
-	// Handled is what was done lately about the causes that are shown.
+	// first; Handled is what was done lately about it.
+	Hours   map[string][]int64
 	Handled map[string]dlq.Handled
 	// History is the last hour, as publishers have counted it.
 	History stats.HistoryReport
-	// Late are the groupings that took too long, and when those were read that stand in for them;
-	// zero: never.
+	// Late are the groupings that took too long, and when those in their place were read, or never.
 	Late map[string]time.Time
 	// Behind is how far the server that is read is behind the one that is written.
 	Behind time.Duration
-	// Schema is the version of the database's schema beside this program's.
 	Schema migrate.Versions
 	// Err is why there are no newer figures.
 	Err error
 }
 
-// snapshots keeps the newest snapshot.
 type snapshots struct {
 	reader      *reader
 	refresh     time.Duration
 	maxAttempts int
-	// limit is how long one snapshot may take.
-	limit   time.Duration
-	metrics *metrics
+	limit       time.Duration // of one snapshot
+	metrics     *metrics
 
 	mu     sync.Mutex
 	now    snapshot
@@ -129,7 +122,6 @@ func (s *snapshots) age() float64 {
 	return time.Since(s.taken).Seconds()
 }
 
-// run takes snapshots until ctx ends.
 func (s *snapshots) run(ctx context.Context) {
 	for {
 		began := time.Now()
@@ -253,8 +245,7 @@ func (s *snapshots) take(ctx context.Context) (next snapshot, err error) {
 	return next, fault.Database(err)
 }
 
-// try reads one grouping in a part of o's transaction. These read most rows; one that takes too
-// long must not cost the page its other figures.
+// try reads one grouping in a part of o's transaction: when it takes too long, the others remain.
 func (s *snapshot) try(ctx context.Context, o *dlq.Outbox, grouping string, read func(*dlq.Outbox) error) error {
 	err := part(ctx, o, read)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && slices.Contains([]string{pgerrcode.QueryCanceled, pgerrcode.LockNotAvailable}, pg.Code) && ctx.Err() == nil {

@@ -12,10 +12,9 @@ import (
 type topicRow struct {
 	Name string `json:"topic"`
 	// Physical is its name at the broker; empty: it is not configured here.
-	Physical   string   `json:"physical,omitempty"`
-	EventTypes []string `json:"eventTypes"`
-	// Figures are those of stats --by topic.
-	Figures stats.Group `json:"figures"`
+	Physical   string      `json:"physical,omitempty"`
+	EventTypes []string    `json:"eventTypes"`
+	Figures    stats.Group `json:"figures"`
 	// Troubles are what publishers say of it, as long as they can not publish to it.
 	Troubles []stats.TopicState `json:"troubles"`
 	// Pause is what an operator has paused it by.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -24,15 +25,14 @@ import (
 //go:embed templates/*.html assets/* openapi.yaml
 var files embed.FS
 
-// view is one page, and what every page shows.
+// view is a page, and what all of them show.
 type view struct {
 	Title string
 	Menu  []entry
 	// Command is the command line that shows the same.
 	Command string
-	// Live pages are asked again while a viewer looks.
-	Live bool
-	Data any
+	Live    bool // it is asked for again while a viewer looks
+	Data    any
 	// Now is the database's clock when the page began to read.
 	Now time.Time
 
@@ -40,30 +40,23 @@ type view struct {
 	// Contexts are the pages of other installations; Context is this one's name among them.
 	Contexts []Context
 	Context  string
-	// Known: the viewer was identified.
-	Known    bool
+	Known    bool // the viewer was identified
 	Snapshot snapshot
-	// OwnRights: the page reads with the rights of its login. NoRights is the role that has none here.
+	// OwnRights: it is read with the rights of its login. NoRights is the role that has none here.
 	OwnRights bool
 	NoRights  string
 	// Notice is why the figures are old or missing.
 	Notice *trouble
-	// Every is how many milliseconds an open page waits before it asks again.
-	Every int64
+	Every  int64 // milliseconds after which an open page asks again
 	// Changes: something can be changed at all. MayChange: the viewer may.
 	Changes, MayChange bool
-	// MayReveal: the viewer may see what an event carries.
-	MayReveal bool
-	// MayEdit: the viewer may correct what an event carries.
-	MayEdit bool
-	// Leaves: the viewer can sign out.
-	Leaves bool
+	// MayReveal and MayEdit: what an event carries. Leaves: the viewer can sign out.
+	MayReveal, MayEdit, Leaves bool
 
 	template string
 	redirect string
 }
 
-// parseTemplates reads the pages, each with the layout and the parts around it.
 func parseTemplates(base, traceURL string, a assets) (map[string]*template.Template, error) {
 	names, err := fs.Glob(files, "templates/page_*.html")
 	if err != nil {
@@ -83,7 +76,7 @@ func parseTemplates(base, traceURL string, a assets) (map[string]*template.Templ
 func templateFuncs(base, traceURL string, a assets) template.FuncMap {
 	return template.FuncMap{
 		"url":     func(to string) string { return base + to },
-		"link":    func(to string, pairs ...any) string { return base + to + query(pairs) },
+		"link":    func(to string, pairs ...any) string { return base + to + query(pairs...) },
 		"trace":   func(id string) string { return strings.ReplaceAll(traceURL, "{trace_id}", id) },
 		"blocks":  blocks,
 		"asset":   func(name string) string { return base + "/assets/" + a.named[name] },
@@ -99,7 +92,6 @@ func templateFuncs(base, traceURL string, a assets) template.FuncMap {
 		"share":   share,
 		"width":   func(n, of int64) string { return fmt.Sprintf("%.1f", 100*float64(n)/float64(max(of, 1))) },
 		"utc":     func(v any) string { return timeOf(v).UTC().Format(time.RFC3339) },
-		"utcNano": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 		"clock":   func(v any) string { return timeOf(v).UTC().Format(time.TimeOnly) },
 		"ago":     ago,
 		"age":     func(now time.Time, v any) int64 { return int64(now.Sub(timeOf(v)).Seconds()) },
@@ -132,7 +124,7 @@ func blocks(n int64) string {
 	return words.Counted(n, "event")
 }
 
-// pairsOf is a JSON object as words: what it has, by its names.
+// pairsOf is a JSON object as words.
 func pairsOf(doc json.RawMessage) string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(doc, &object) != nil {
@@ -153,7 +145,7 @@ func pairsOf(doc json.RawMessage) string {
 	return strings.Join(said, " · ")
 }
 
-func query(pairs []any) string {
+func query(pairs ...any) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if value := textOf(pairs[i+1]); value != "" {
@@ -167,29 +159,21 @@ func query(pairs []any) string {
 }
 
 func textOf(v any) string {
-	switch v := v.(type) {
-	case *string:
-		if v == nil {
-			return ""
-		}
-		return *v
-	case nil:
-		return ""
-	default:
-		return fmt.Sprint(v)
+	if p, ok := v.(*string); ok {
+		return *cmp.Or(p, new(string))
 	}
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
 }
 
 func timeOf(v any) time.Time {
-	switch t := v.(type) {
-	case time.Time:
-		return t
-	case *time.Time:
-		if t != nil {
-			return *t
-		}
+	if p, ok := v.(*time.Time); ok {
+		return *cmp.Or(p, &time.Time{})
 	}
-	return time.Time{}
+	t, _ := v.(time.Time)
+	return t
 }
 
 // ago is how long before now, the database's time, something was; or how long after.
@@ -221,7 +205,7 @@ func span(d time.Duration) string {
 	}
 }
 
-// short is what a person compares of an id: its end, which is random; ids begin with the time.
+// short is an id as a person compares it: its end is random, it begins with the time.
 func short(v any) string {
 	id := textOf(v)
 	if len(id) != 36 {
