@@ -21,8 +21,16 @@ type Method interface {
 	Challenge() string
 }
 
+// bearing is a Method that scripts use with a Bearer.
+type bearing struct{}
+
+// Challenge implements Method.
+func (bearing) Challenge() string { return `Bearer realm="outboxctl"` }
+
 // None lets in all who reach the port, as the person who runs the process.
 type None struct {
+	bearing
+
 	Name string
 	Role ui.Role
 }
@@ -31,8 +39,3 @@ type None struct {
 func (n None) Identify(*http.Request) (ui.Identity, error) {
 	return ui.Identity{Name: n.Name, Role: n.Role, Auth: way.None}, nil
 }
-
-// Challenge implements Method.
-func (n None) Challenge() string { return bearer }
-
-const bearer = `Bearer realm="outboxctl"`

@@ -107,6 +107,8 @@ func (p *JWTParams) fill(header, keys, issuer, alg string) {
 
 // JWT lets in whom a proxy vouches for by a signed token in a header.
 type JWT struct {
+	bearing
+
 	params   JWTParams
 	keys     *keySet
 	verifier *oidc.IDTokenVerifier
@@ -162,9 +164,6 @@ func (j *JWT) Identify(r *http.Request) (ui.Identity, error) {
 	}
 	return who, nil
 }
-
-// Challenge implements Method.
-func (j *JWT) Challenge() string { return bearer }
 
 // keySet is the public keys of a proxy. Unlike that of the library it fetches them at a limited
 // pace, whatever tokens ask for.

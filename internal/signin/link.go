@@ -24,11 +24,12 @@ import (
 // machine may see it.
 const linkLife = 12 * time.Hour
 
-// linkField is where the printed link has the token.
 const linkField = "token"
 
 // Link lets in who has the link that was printed when the page started.
 type Link struct {
+	bearing
+
 	// Token is 256 random bits.
 	Token string
 	// Name and Role are of who comes in: the person who runs the process.
@@ -36,8 +37,7 @@ type Link struct {
 	Role ui.Role
 	// Port names the cookie, Path limits it to the page.
 	Port, Path string
-	// Now is the clock.
-	Now func() time.Time
+	Now        func() time.Time
 
 	// once is a token that is good for one entrance.
 	once atomic.Pointer[string]
@@ -58,10 +58,9 @@ func (l *Link) URL(address string) string { return address + "?" + linkField + "
 func (l *Link) OnceURL(address string) string {
 	token := NewToken()
 	l.once.Store(&token)
-	return address + "?" + linkField + "=" + token
+	return (&Link{Token: token}).URL(address)
 }
 
-// accepts reports whether a token lets in.
 func (l *Link) accepts(token string) bool {
 	if once := l.once.Load(); once != nil && same(token, *once) {
 		return l.once.CompareAndSwap(once, nil)
@@ -79,10 +78,8 @@ func (l *Link) Enter(w http.ResponseWriter, r *http.Request) (answered bool) {
 		return false
 	}
 	until := l.Now().Add(linkLife)
-	http.SetCookie(w, &http.Cookie{
-		Name: l.cookie(), Value: l.seal(until), Path: cmp.Or(l.Path, "/"), Expires: until, MaxAge: int(linkLife.Seconds()),
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
-	})
+	seal := http.Cookie{Value: l.seal(until), Expires: until, MaxAge: int(linkLife.Seconds())}
+	l.setCookie(w, r, seal)
 	q.Del(linkField)
 	// One slash: two would name another host.
 	to := url.URL{Path: l.Path + "/" + strings.TrimLeft(r.URL.Path, "/"), RawQuery: q.Encode()}
@@ -92,9 +89,13 @@ func (l *Link) Enter(w http.ResponseWriter, r *http.Request) (answered bool) {
 
 // Leave ends what Enter began.
 func (l *Link) Leave(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{
-		Name: l.cookie(), Path: cmp.Or(l.Path, "/"), MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
-	})
+	l.setCookie(w, r, http.Cookie{MaxAge: -1})
+}
+
+func (l *Link) setCookie(w http.ResponseWriter, r *http.Request, c http.Cookie) {
+	c.Name, c.Path, c.Secure = l.cookie(), cmp.Or(l.Path, "/"), r.TLS != nil
+	c.HttpOnly, c.SameSite = true, http.SameSiteStrictMode
+	http.SetCookie(w, &c)
 }
 
 // Identify implements Method. Scripts send the token as a Bearer.
@@ -109,9 +110,6 @@ func (l *Link) Identify(r *http.Request) (ui.Identity, error) {
 	return ui.Identity{}, fault.Hint(fmt.Errorf("%w: this page needs the link that was printed when it started", ui.ErrNotSignedIn),
 		"open the address with ?%s= in it; scripts send Authorization: Bearer", linkField)
 }
-
-// Challenge implements Method.
-func (l *Link) Challenge() string { return bearer }
 
 // seal is the value of the cookie: when it ends, and a signature by the token.
 func (l *Link) seal(until time.Time) string {

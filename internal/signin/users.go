@@ -23,11 +23,9 @@ import (
 )
 
 const (
-	// remembered is how long a password that was right is not checked again: a check takes a tenth of
-	// a second on purpose.
+	// remembered is how long a password that was right is not checked again, which takes a while.
 	remembered = 5 * time.Minute
-	// kept bounds the memory for passwords that were right.
-	kept = 10_000
+	kept       = 10_000 // at most
 )
 
 // Users lets in the people and scripts of a file, by HTTP Basic with a password or by a Bearer
@@ -50,7 +48,7 @@ type Users struct {
 	checking sync.Mutex
 
 	mu sync.Mutex
-	// right is when a password was checked last and was right, by its mark.
+	// right is when a password was last found right, by its mark.
 	right map[string]time.Time
 }
 

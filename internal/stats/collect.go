@@ -86,11 +86,9 @@ func fill(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params, r *Repo
 		return err
 	}
 	if p.By != "" {
-		if r.Groups, err = groups(ctx, tx, catalogue, p); err != nil {
-			return err
-		}
+		r.Groups, err = groups(ctx, tx, catalogue, p)
 	}
-	return nil
+	return err
 }
 
 // published counts what was published lately, and returns how much of it also arrived within the

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,17 +16,16 @@ import (
 // Dimensions are the values of By.
 func Dimensions() []string { return []string{"type", "topic", "tenant", "namespace", "aggregate"} }
 
-// groupColumn is the expression behind a dimension. A topic is no column: its event types are added
-// up, by namespace.
-func groupColumn(by string) (string, bool) {
-	column, ok := map[string]string{
+// groupColumns are the expressions behind the dimensions. A topic is no column: its event types are
+// added up, by namespace.
+func groupColumns() map[string]string {
+	return map[string]string{
 		"type": "event_type", "topic": "namespace || ' ' || event_type::text", "tenant": "tenant_id", "namespace": "namespace", "aggregate": "aggregate_type",
-	}[by]
-	return column, ok
+	}
 }
 
 func groups(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params) ([]Group, error) {
-	column, ok := groupColumn(p.By)
+	column, ok := groupColumns()[p.By]
 	if !ok {
 		return nil, fmt.Errorf("group by %q: no such dimension", p.By)
 	}
@@ -64,7 +62,7 @@ func groups(ctx context.Context, tx pgx.Tx, catalogue Catalogue, p Params) ([]Gr
 		return nil, err
 	}
 	all := make([]Group, 0, len(found))
-	for g := range maps.Values(found) {
+	for _, g := range found {
 		all = append(all, *g)
 	}
 	slices.SortFunc(all, func(a, b Group) int {

@@ -18,28 +18,14 @@ import (
 // events without one: those that are alive first, the oldest first.
 func Publishers(ctx context.Context, db outbox.Querier) ([]dispatch.Peer, error) {
 	peers, err := dispatch.Holders(ctx, db)
+	rank := map[bool]int{false: 1}
 	slices.SortStableFunc(peers, func(a, b dispatch.Peer) int {
-		return cmp.Or(-compareBools(a.Alive, b.Alive), orZero(a.StartedAt).Compare(orZero(b.StartedAt)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(rank[a.Alive]-rank[b.Alive], orZero(a.StartedAt).Compare(orZero(b.StartedAt)), cmp.Compare(a.ID, b.ID))
 	})
 	return peers, err
 }
 
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
-}
-
-func orZero(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
-}
+func orZero(t *time.Time) time.Time { return *cmp.Or(t, &time.Time{}) }
 
 func publishers(ctx context.Context, tx pgx.Tx, names outbox.Names, r *Report) error {
 	peers, err := Publishers(ctx, tx)

@@ -98,7 +98,7 @@ SELECT count(*)
 	// open or discarded.
 	dlqQuery = `SELECT state, error_reason, sum(n)::bigint FROM outbox_dlq_counts GROUP BY 1, 2 HAVING sum(n) <> 0`
 
-	// %s is an expression of the allow-list in groupColumn.
+	// %s is an expression of the allow-list in groupColumns.
 	groupQuery = blockedKeys + `
 SELECT coalesce((%s)::text, ''), ` + figures + `
        count(b.seq),

@@ -16,14 +16,10 @@ type Sample struct {
 	AtMaxAttempts    int64
 	// Parked, BlockedKeys and Scheduled are as in a Report.
 	Parked, BlockedKeys, Scheduled int64
-	// Claimable counts what could be claimed now, at most 100,000.
-	Claimable int64
-	// Pauses counts what operators have paused.
-	Pauses int64
-	// DLQOpen counts the open dead letters by their reason.
-	DLQOpen map[string]int64
-	// Consumers are those that the database knows.
-	Consumers []Consumer
+	Claimable                      int64 // at most 100,000
+	Pauses                         int64
+	DLQOpen                        map[string]int64 // by reason
+	Consumers                      []Consumer
 }
 
 // One walk over outbox_events_seq_claim_idx; the dead letters are counted when they are written.
