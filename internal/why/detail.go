@@ -14,10 +14,8 @@ import (
 )
 
 const (
-	// detailNeighbours is how many events of the aggregate are shown on either side.
-	detailNeighbours = 5
-	// detailRedisTimeout bounds the questions to Redis, which a detail can do without.
-	detailRedisTimeout = 2 * time.Second
+	detailNeighbours   = 5               // of the aggregate, on either side
+	detailRedisTimeout = 2 * time.Second // a detail can do without
 )
 
 // DetailParams names what to describe.
@@ -144,7 +142,6 @@ func surroundings(ctx context.Context, o *dlq.Outbox, row *outbox.Event, about o
 	return s, nil
 }
 
-// addContent reads what the event carries, when it was asked for.
 func (s *Surroundings) addContent(p DetailParams, read func() (outbox.Content, error)) error {
 	if !p.Payload {
 		return nil

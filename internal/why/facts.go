@@ -149,20 +149,16 @@ func gather(ctx context.Context, o *dlq.Outbox, id string, maxAttempts int) (f f
 	case f.Event.PublishedAt == nil && f.Event.DeadAt == nil:
 		t, _ := o.Registry.Find(f.Event.Namespace, f.Event.EventType)
 		f.Topic, f.Policy, f.Names = t.Topic, t.Policy, o.Registry.Names()
-		if err = addQueue(ctx, o, &f); err == nil {
-			err = addHead(ctx, o, &f)
-		}
-		if err == nil {
-			err = addPauses(ctx, o, &f)
-		}
-		if err == nil {
-			err = addHolders(ctx, o, &f)
+		type adding = func(context.Context, *dlq.Outbox, *facts) error
+		for _, add := range []adding{addQueue, addHead, addPauses, addHolders} {
+			if err = add(ctx, o, &f); err != nil {
+				break
+			}
 		}
 	}
 	return f, err
 }
 
-// addAbsence looks for a reason why an event's row is not there.
 func addAbsence(ctx context.Context, o *dlq.Outbox, f *facts) error {
 	if id, err := uuid.Parse(f.EventID); err == nil && id.Version() == 7 {
 		sec, nsec := id.Time().UnixTime()
@@ -175,7 +171,6 @@ func addAbsence(ctx context.Context, o *dlq.Outbox, f *facts) error {
 	return nil
 }
 
-// addPauses looks for what operators have paused.
 func addPauses(ctx context.Context, o *dlq.Outbox, f *facts) error {
 	pauses, err := outbox.Pauses(ctx, o.DB)
 	for _, p := range pauses {

@@ -135,14 +135,12 @@ func findAggregate(ctx context.Context, o *dlq.Outbox, aggregate string) (Found,
 		some = len(rows) > 0
 		return err
 	})
-	var pg *pgconn.PgError
+	pg, refused := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case errors.As(err, &pg) && pgerrcode.IsDataException(pg.Code):
+	case refused && pgerrcode.IsDataException(pg.Code), err == nil && !some:
 		return Found{}, none
 	case err != nil:
 		return Found{}, err
-	case !some:
-		return Found{}, none
 	}
 	return Found{FoundAggregate, aggregate}, nil
 }
@@ -158,11 +156,8 @@ func findTenant(ctx context.Context, o *dlq.Outbox, id string) (Found, error) {
 		return Found{}, err
 	}
 	rows, err := scan.List(ctx, 1)
-	if err != nil {
-		return Found{}, err
+	if err == nil && len(rows) == 0 {
+		err = none
 	}
-	if len(rows) == 0 {
-		return Found{}, none
-	}
-	return Found{FoundTenant, id}, nil
+	return Found{FoundTenant, id}, err
 }

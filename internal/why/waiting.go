@@ -107,7 +107,6 @@ func (f facts) sayTurn(r *Result) bool {
 	return true
 }
 
-// sayAhead mentions how many events come first.
 func (f facts) sayAhead(r *Result) {
 	switch {
 	case f.Ahead >= aheadBound:
@@ -208,17 +207,15 @@ func (f facts) sayTopicDown(r *Result) bool {
 	if !t.Since.IsZero() {
 		r.say("since %s", f.when(t.Since))
 	}
-	if t.State == dispatch.TopicMisconfigured {
-		r.say("on publisher %s (process %d): the broker refuses the topic.", p.Host, p.PID)
-	} else {
-		r.say("on publisher %s (process %d): the broker does not answer.", p.Host, p.PID)
-	}
-	if t.Error != "" {
-		r.say("The error is: %s.", strings.TrimRight(t.Error, "."))
-	}
+	broker := "does not answer"
 	r.do("outboxctl doctor")
 	if t.State == dispatch.TopicMisconfigured {
+		broker = "refuses the topic"
 		r.do("outboxctl topic ensure")
+	}
+	r.say("on publisher %s (process %d): the broker %s.", p.Host, p.PID, broker)
+	if t.Error != "" {
+		r.say("The error is: %s.", strings.TrimRight(t.Error, "."))
 	}
 	f.sayFate(r, "The event", "when the topic works again", nil)
 	return true
@@ -263,7 +260,6 @@ func (f facts) takers(live []dispatch.Peer) string {
 	return strings.Join(all, ", ")
 }
 
-// sayReplayed mentions how a dead or published event came to wait again.
 func (f facts) sayReplayed(r *Result) {
 	if n := len(f.Deaths); n > 0 {
 		r.say("It has died %s and was replayed%s.", words.Counted(int64(n), "time"), f.lastAct(dlq.Replay))
@@ -272,7 +268,6 @@ func (f facts) sayReplayed(r *Result) {
 	}
 }
 
-// sayPublishers mentions that there is no publisher.
 func (f facts) sayPublishers(r *Result) {
 	if !f.PublishersKnown || len(f.live()) > 0 {
 		return
@@ -302,7 +297,6 @@ func (f facts) owner() string {
 	return "publisher " + id
 }
 
-// maximum is how many attempts the event has, in words.
 func (f facts) maximum() string { return words.Count(int64(f.limit())) }
 
 // limit is how many attempts the event has.

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -243,7 +244,6 @@ func (f facts) published(r *Result) {
 	r.do("outboxctl event republish %s --note '…'", e.ID)
 }
 
-// failing says which consumers cannot handle the event.
 func (f facts) failing(r *Result) {
 	for _, c := range f.Failures {
 		next := "It is tried again."
@@ -331,7 +331,6 @@ func (r *Result) putRight(letter, reason string) {
 	r.do("outboxctl dlq discard %s --note '…'", letter)
 }
 
-// remedy returns what usually helps against a reason.
 func remedy(reason string) string {
 	switch outbox.DeadReason(reason) {
 	case outbox.ReasonMaxAttempts:
@@ -368,9 +367,4 @@ func inWords(text string) string {
 	return strings.TrimRight(safetext.Line(safetext.FirstLine(text)), ".")
 }
 
-func textOr(s *string, otherwise string) string {
-	if s == nil {
-		return otherwise
-	}
-	return *s
-}
+func textOr(s *string, otherwise string) string { return *cmp.Or(s, &otherwise) }
