@@ -84,8 +84,9 @@ type Config struct {
 	ReadRole string
 	// Catalogue is the event types; nil: those that outboxctl registry apply recorded in the database.
 	Catalogue *catalogue.Catalogue
-	// Redis is where consumers keep their marks, for IdempotencyTTL; nil: they are not shown.
-	Redis          *redis.Client
+	// Redis is where consumers keep their marks; nil: they are not shown.
+	Redis *redis.Client
+	// IdempotencyTTL is how long they keep them.
 	IdempotencyTTL time.Duration
 	// Identify returns the user who makes a request. It is the only sign-in.
 	Identify func(*http.Request) (Identity, error)
