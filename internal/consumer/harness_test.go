@@ -10,6 +10,7 @@ import (
 	"time"
 
 	gcppubsub "cloud.google.com/go/pubsub/v2"
+	"cloud.google.com/go/pubsub/v2/pstest"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
@@ -179,7 +180,7 @@ func (w *world) drained(worker *consumer.Worker) consumer.Report {
 	w.t.Helper()
 	stop := w.running(worker)
 	w.eventually(func() bool {
-		return !slices.ContainsFunc(w.fake.Stored(), func(m devstack.Message) bool { return !m.Acked })
+		return !slices.ContainsFunc(w.fake.Stored(), func(m *pstest.Message) bool { return m.Acks == 0 })
 	}, "every message is acknowledged")
 	return stop()
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"syscall"
 	"time"
 )
@@ -47,10 +45,8 @@ func startLogged(
 	if err != nil {
 		return nil, err
 	}
-	if err := c.until(ctx, func() bool { return ready(c) }); err != nil {
-		if !c.exited() {
-			_ = c.end(context.Background(), failed...)
-		}
+	if err := c.until(ctx, ready); err != nil {
+		_ = c.end(context.Background(), failed...)
 		return nil, explain(err, logPath)
 	}
 	return c, nil
@@ -117,29 +113,6 @@ func (c *child) signal(sig os.Signal) error {
 	return nil
 }
 
-// wait reports whether the process ended within the time given.
-func (c *child) wait(ctx context.Context, limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-c.done:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return false
-	}
-}
-
-func (c *child) exited() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // end sends one signal after another, each with its own patience, and finishes with SIGKILL, which
 // nothing survives. A cancelled context cuts the patience short; it never leaves the process
 // running.
@@ -148,8 +121,13 @@ func (c *child) end(ctx context.Context, steps ...endStep) error {
 		if err := c.signal(step.signal); err != nil {
 			return err
 		}
-		if c.wait(ctx, step.patience) {
+		limited, cancel := context.WithTimeout(ctx, step.patience)
+		select {
+		case <-c.done:
+			cancel()
 			return nil
+		case <-limited.Done():
+			cancel()
 		}
 	}
 	// A stopped process (SIGSTOP) does not react to anything else.
@@ -160,72 +138,16 @@ func (c *child) end(ctx context.Context, steps ...endStep) error {
 	return nil
 }
 
+func (c *child) ended() <-chan struct{} { return c.done }
+
 type endStep struct {
 	signal   syscall.Signal
 	patience time.Duration
 }
 
-const loopback = "127.0.0.1"
-
-// portAttempts bounds how often a start is tried again because the port was taken between our look
-// and the server's bind.
-const portAttempts = 5
-
-// portChoice is how a server gets its port. Looking for a free one and binding it are two steps,
-// and another process may take it in between, so every attempt chooses again until the server has
-// bound a port; from then on it keeps it over restarts.
-type portChoice struct {
-	wanted int  // 0: any
-	any    bool // another one will do when the wanted one is taken
-	bound  int  // 0 until the server runs
-}
-
-// next returns the port to try, starting with attempt 1.
-func (c *portChoice) next(attempt int) (int, error) {
-	switch {
-	case c.bound != 0:
-		return c.bound, nil
-	case c.wanted != 0 && (attempt == 1 || !c.any):
-		return c.wanted, nil
-	default:
-		return FreePort()
-	}
-}
-
-// start starts a server, again on another port when the free port it was given has been taken
-// meanwhile (errPortTaken). The port is written once, before other goroutines read it.
-func (c *portChoice) start(run func(port int) error) error {
-	for attempt := 1; ; attempt++ {
-		port, err := c.next(attempt)
-		if err != nil {
-			return err
-		}
-		err = run(port)
-		if err == nil && c.bound == 0 {
-			c.bound = port
-		}
-		another := c.bound == 0 && (c.wanted == 0 || c.any) && attempt < portAttempts
-		if !another || !errors.Is(err, errPortTaken) {
-			return err
-		}
-	}
-}
-
-// FreePort returns a port of the loopback interface that is free at the moment.
-func FreePort() (int, error) {
-	listener, err := net.Listen("tcp", address(0))
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port, nil
-}
-
-func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
-
 // until returns once ready reports that this server, and not another one that happens to have the
 // port, answers.
-func (c *child) until(ctx context.Context, ready func() bool) error {
+func (c *child) until(ctx context.Context, ready func(*child) bool) error {
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()
 	for {
@@ -235,7 +157,7 @@ func (c *child) until(ctx context.Context, ready func() bool) error {
 		case <-c.done:
 			return errExited
 		case <-ticker.C:
-			if ready() {
+			if ready(c) {
 				return nil
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -17,12 +16,9 @@ import (
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
-// How long PostgreSQL may take to become ready (recovery after a crash included) and to stop.
-const (
-	postgresStartTimeout     = 60 * time.Second
-	postgresFastPatience     = 30 * time.Second
-	postgresImmediateTimeout = 15 * time.Second // it gives its own processes five seconds before it kills them
-)
+// postgresKill ends PostgreSQL as a crash would. It gives its own processes five seconds before it
+// kills them.
+func postgresKill() endStep { return endStep{syscall.SIGQUIT, 15 * time.Second} }
 
 // PostgresParams describes how to start a private PostgreSQL.
 type PostgresParams struct {
@@ -45,8 +41,10 @@ type PostgresParams struct {
 	Log io.Writer
 }
 
-// Postgres is a running server.
+// Postgres is a running server. Stop closes its connections and writes a checkpoint; when that takes
+// too long the server is stopped at once and recovers at its next start.
 type Postgres struct {
+	server
 	params  PostgresParams
 	bin     postgresBin
 	owner   *owner
@@ -54,10 +52,6 @@ type Postgres struct {
 	logPath string
 	// password of the superuser, who may run programs as the user the server runs as
 	password string
-
-	mu    sync.Mutex // serialises Stop, Kill and Restart
-	port  portChoice
-	child *child
 }
 
 // StartPostgres starts a server on its folder, creating the cluster first when there is none, and
@@ -72,10 +66,7 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 		params.Log = io.Discard
 	}
 	p := &Postgres{
-		params:  params,
-		dataDir: filepath.Join(dir, "postgres"),
-		logPath: filepath.Join(dir, "postgres.log"),
-		port:    portChoice{wanted: params.Port, any: params.AnyPort},
+		params: params, dataDir: filepath.Join(dir, "postgres"), logPath: filepath.Join(dir, "postgres.log"),
 	}
 	if p.owner, err = serverOwner(); err != nil {
 		return nil, err
@@ -101,9 +92,12 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 			return nil, err
 		}
 	}
-	if err := endLeftover(ctx, filepath.Join(p.dataDir, "postmaster.pid"), p.dataDir,
-		params.Log); err != nil {
+	if err := endLeftover(ctx, filepath.Join(p.dataDir, "postmaster.pid"), p.dataDir, params.Log); err != nil {
 		return nil, err
+	}
+	p.server = server{
+		name: "PostgreSQL " + p.bin.version, wanted: params.Port, any: params.AnyPort, run: p.launch,
+		stop: []endStep{{syscall.SIGINT, 30 * time.Second}, postgresKill()}, kill: []endStep{postgresKill()},
 	}
 	if err := p.start(ctx); err != nil {
 		return nil, err
@@ -112,7 +106,7 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 }
 
 // URL returns the connection string of one of the server's databases, password included.
-func (p *Postgres) URL(database string) string { return p.urlOn(p.port.bound, database) }
+func (p *Postgres) URL(database string) string { return p.urlOn(p.bound, database) }
 
 func (p *Postgres) urlOn(port int, database string) string {
 	u := url.URL{
@@ -125,100 +119,37 @@ func (p *Postgres) urlOn(port int, database string) string {
 	return u.String()
 }
 
-// Port is the port the server listens on; it stays the same over restarts.
-func (p *Postgres) Port() int { return p.port.bound }
-
 // PID is the postmaster's process id.
 func (p *Postgres) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.child.process.Pid
+	return p.process.(*child).process.Pid
 }
 
 // Version is the server's version, as in "15.18".
 func (p *Postgres) Version() string { return p.bin.version }
 
-// Done is closed when the server's present process has ended, for whatever reason.
-func (p *Postgres) Done() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.child.done
+// hasEnded explains an end that was not asked for.
+func (p *Postgres) hasEnded() error {
+	return fmt.Errorf("keep PostgreSQL running: %w", explain(errors.New("it has ended by itself"), p.logPath))
 }
 
-// ended explains an end that was not asked for.
-func (p *Postgres) ended() error {
-	return fmt.Errorf("keep PostgreSQL running: %w",
-		explain(errors.New("it has ended by itself"), p.logPath))
-}
-
-// Stop ends the server: connections are closed and a checkpoint is written; when that takes too
-// long the server is stopped at once and recovers at its next start.
-func (p *Postgres) Stop(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.child.end(ctx,
-		endStep{syscall.SIGINT, postgresFastPatience},
-		endStep{syscall.SIGQUIT, postgresImmediateTimeout},
-	)
-}
-
-// Kill ends the server as a crash would: every connection breaks and the next start has to recover.
-func (p *Postgres) Kill() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.kill()
-}
-
-func (p *Postgres) kill() error {
-	return p.child.end(context.Background(), endStep{syscall.SIGQUIT, postgresImmediateTimeout})
-}
-
-// Restart crashes the server, unless it is down already, and starts it again on the same port.
-func (p *Postgres) Restart(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.kill(); err != nil {
-		return err
-	}
-	return p.start(ctx)
-}
-
-func (p *Postgres) start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, postgresStartTimeout)
-	defer cancel()
-	err := p.port.start(func(port int) error {
-		err := p.run(ctx, port)
-		// The backends of a crashed server hold its shared memory for some milliseconds longer than the
-		// postmaster lives.
-		for errors.Is(err, errStillDying) && wait.For(ctx, 50*time.Millisecond) == nil {
-			err = p.run(ctx, port)
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("start PostgreSQL %s: %w", p.bin.version, err)
-	}
-	return nil
-}
-
-func (p *Postgres) run(ctx context.Context, port int) error {
+// launch starts the server. The backends of a crashed one hold its shared memory for some
+// milliseconds longer than the postmaster lives.
+func (p *Postgres) launch(ctx context.Context, port int) (process, error) {
 	config, err := pgx.ParseConfig(p.urlOn(port, "postgres"))
 	if err != nil {
-		return fmt.Errorf("prepare the readiness check: %w", err)
+		return nil, fmt.Errorf("prepare the readiness check: %w", err)
 	}
-	c, err := startLogged(ctx, childSpec{
-		path:         p.bin.program("postgres"),
-		args:         p.arguments(port),
-		dir:          p.dataDir,
-		owner:        p.owner,
-		env:          p.params.Env,
-		orphanSignal: syscall.SIGQUIT,
-	}, p.logPath, func(*child) bool { return serves(ctx, config, p.dataDir) },
-		endStep{syscall.SIGQUIT, postgresImmediateTimeout})
-	if err == nil {
-		p.child = c
+	for {
+		c, err := startLogged(ctx, childSpec{
+			path: p.bin.program("postgres"), args: p.arguments(port), dir: p.dataDir, owner: p.owner, env: p.params.Env,
+			orphanSignal: syscall.SIGQUIT,
+		}, p.logPath, func(*child) bool { return serves(ctx, config, p.dataDir) }, postgresKill())
+		if !errors.Is(err, errStillDying) || wait.For(ctx, 50*time.Millisecond) != nil {
+			return c, err
+		}
 	}
-	return err
 }
 
 // CreateDatabase creates a database on the server, unless it is there, and closes its schema to all
@@ -226,8 +157,7 @@ func (p *Postgres) run(ctx context.Context, port int) error {
 func (p *Postgres) CreateDatabase(ctx context.Context, name string) error {
 	err := onConn(ctx, p.URL("postgres"), func(conn *pgx.Conn) error {
 		var exists bool
-		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)",
-			name).Scan(&exists)
+		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
 		if err == nil && !exists {
 			_, err = conn.Exec(ctx, "CREATE DATABASE "+name)
 		}

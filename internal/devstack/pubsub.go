@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"cloud.google.com/go/pubsub/v2/pstest"
@@ -21,8 +20,6 @@ const (
 	// to enforce. The fake's own server stops at gRPC's 4 MB, where the client retries until its
 	// deadline instead of reporting an error.
 	pubSubMaxRequest = 20 << 20
-
-	pubSubStartTimeout = time.Minute
 )
 
 // PubSubParams describes how to start the Pub/Sub fake.
@@ -84,15 +81,14 @@ func newFake(ctx context.Context) (fake *pstest.Server, err error) {
 // waitServing returns once a gRPC server accepts calls. Closed before its accept loop runs, the
 // fake would complain on the standard logger.
 func waitServing(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, pubSubStartTimeout)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return fmt.Errorf("start the Pub/Sub fake: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = pubsubpb.NewPublisherClient(conn).ListTopics(ctx, &pubsubpb.ListTopicsRequest{},
-		grpc.WaitForReady(true))
+	_, err = pubsubpb.NewPublisherClient(conn).ListTopics(ctx, &pubsubpb.ListTopicsRequest{}, grpc.WaitForReady(true))
 	if err != nil {
 		return fmt.Errorf("start the Pub/Sub fake: %w", err)
 	}
@@ -179,35 +175,9 @@ func (p *PubSub) Stop(ctx context.Context) error {
 	}
 }
 
-// Message is one message the fake has stored.
-type Message struct {
-	Topic       string // full name, projects/P/topics/T
-	ID          string
-	Data        []byte
-	Attributes  map[string]string
-	OrderingKey string
-	PublishedAt time.Time
-	Acked       bool
-}
-
 // Stored returns every message the fake has stored, oldest first, including those whose publisher
 // was told otherwise.
-func (p *PubSub) Stored() []Message {
-	kept := p.fake.Messages()
-	messages := make([]Message, len(kept))
-	for i, m := range kept {
-		messages[i] = Message{
-			Topic:       m.Topic,
-			ID:          m.ID,
-			Data:        m.Data,
-			Attributes:  m.Attributes,
-			OrderingKey: m.OrderingKey,
-			PublishedAt: m.PublishTime,
-			Acked:       m.Acks > 0,
-		}
-	}
-	return messages
-}
+func (p *PubSub) Stored() []*pstest.Message { return p.fake.Messages() }
 
 // Forget drops every stored message, delivered or not.
 func (p *PubSub) Forget() { p.fake.ClearMessages() }
@@ -222,15 +192,13 @@ const nackPauseSeconds = 1
 // before the last of them is closed.
 //
 // It is a grpc.UnaryServerInterceptor.
-func (p *PubSub) spaceNacks(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
-	handler grpc.UnaryHandler) (any, error) {
-	if deadline, ok := req.(*pubsubpb.ModifyAckDeadlineRequest); ok &&
-		deadline.GetAckDeadlineSeconds() == 0 {
+func (p *PubSub) spaceNacks(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if deadline, ok := req.(*pubsubpb.ModifyAckDeadlineRequest); ok && deadline.GetAckDeadlineSeconds() == 0 {
 		sub, err := p.fake.GServer.GetSubscription(ctx,
 			&pubsubpb.GetSubscriptionRequest{Subscription: deadline.GetSubscription()})
 		if err == nil && sub.GetRetryPolicy() != nil {
 			deadline.AckDeadlineSeconds = nackPauseSeconds
 		}
 	}
-	return handler(ctx, req)
+	return next(ctx, req)
 }

@@ -38,12 +38,16 @@ type PublishFault struct {
 // faults decides over every request before the fake sees it. The zero value lets all of them
 // through.
 type faults struct {
-	mu        sync.Mutex
-	calls     map[string]int
-	onCall    func(ctx context.Context, method string) error
-	onPublish func(ctx context.Context, call PublishCall) PublishFault
-	onAnswer  func(answer PublishAnswer)
-	reject    func(topic string, message *pubsubpb.PubsubMessage) bool
+	mu    sync.Mutex
+	calls map[string]int
+	hooks hooks
+}
+
+type hooks struct {
+	call    func(ctx context.Context, method string) error
+	publish func(ctx context.Context, call PublishCall) PublishFault
+	answer  func(answer PublishAnswer)
+	reject  func(topic string, message *pubsubpb.PubsubMessage) bool
 }
 
 // PublishAnswer is what became of a Publish request.
@@ -62,7 +66,7 @@ type PublishAnswer struct {
 func (f *faults) OnCall(hook func(ctx context.Context, method string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.onCall = hook
+	f.hooks.call = hook
 }
 
 // OnPublish installs a function that decides over every Publish request. It runs in the goroutines
@@ -70,7 +74,7 @@ func (f *faults) OnCall(hook func(ctx context.Context, method string) error) {
 func (f *faults) OnPublish(hook func(ctx context.Context, call PublishCall) PublishFault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.onPublish = hook
+	f.hooks.publish = hook
 }
 
 // OnAnswer installs a function that is told about every Publish request before its reply is sent.
@@ -78,7 +82,7 @@ func (f *faults) OnPublish(hook func(ctx context.Context, call PublishCall) Publ
 func (f *faults) OnAnswer(hook func(answer PublishAnswer)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.onAnswer = hook
+	f.hooks.answer = hook
 }
 
 // RejectMessages installs a predicate for messages the broker does not accept. As with the real
@@ -87,7 +91,7 @@ func (f *faults) OnAnswer(hook func(answer PublishAnswer)) {
 func (f *faults) RejectMessages(reject func(topic string, message *pubsubpb.PubsubMessage) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.reject = reject
+	f.hooks.reject = reject
 }
 
 // Calls returns how many requests and streams each method has seen, failed ones included.
@@ -98,45 +102,32 @@ func (f *faults) Calls() map[string]int {
 }
 
 // arrive counts a call and returns its number and the hooks that decide over it.
-func (f *faults) arrive(fullMethod string) (method string, number int, hooks faultHooks) {
-	method = path.Base(fullMethod)
+func (f *faults) arrive(ctx context.Context, fullMethod string) (number int, h hooks, err error) {
+	method := path.Base(fullMethod)
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.calls == nil {
 		f.calls = make(map[string]int)
 	}
 	f.calls[method]++
-	return method, f.calls[method], faultHooks{call: f.onCall, publish: f.onPublish,
-		answer: f.onAnswer, reject: f.reject}
+	number, h = f.calls[method], f.hooks
+	f.mu.Unlock()
+	if h.call != nil {
+		err = h.call(ctx, method)
+	}
+	return number, h, err
 }
 
-type faultHooks struct {
-	call    func(ctx context.Context, method string) error
-	publish func(ctx context.Context, call PublishCall) PublishFault
-	answer  func(answer PublishAnswer)
-	reject  func(topic string, message *pubsubpb.PubsubMessage) bool
-}
-
-func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
-	handler grpc.UnaryHandler) (any, error) {
-	method, number, hooks := f.arrive(info.FullMethod)
-	if hooks.call != nil {
-		if err := hooks.call(ctx, method); err != nil {
-			return nil, err
-		}
+func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	number, hooks, err := f.arrive(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
 	}
 	publish, ok := req.(*pubsubpb.PublishRequest)
 	if !ok {
-		return handler(ctx, req)
+		return next(ctx, req)
 	}
 	call := PublishCall{Number: number, Topic: publish.GetTopic(), Messages: publish.GetMessages()}
-	answer := hooks.decide(ctx, call, func() (*pubsubpb.PublishResponse, error) {
-		reply, err := handler(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		return reply.(*pubsubpb.PublishResponse), nil
-	})
+	answer := hooks.decide(ctx, call, func() (any, error) { return next(ctx, req) })
 	if hooks.answer != nil {
 		hooks.answer(answer)
 	}
@@ -147,39 +138,28 @@ func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 }
 
 // decide lets a Publish request through to the fake, or not.
-func (h faultHooks) decide(ctx context.Context, call PublishCall,
-	store func() (*pubsubpb.PublishResponse, error)) PublishAnswer {
+func (h hooks) decide(ctx context.Context, call PublishCall, store func() (any, error)) PublishAnswer {
 	answer := PublishAnswer{PublishCall: call}
 	var fault PublishFault
 	if h.publish != nil {
 		fault = h.publish(ctx, call)
 	}
-	if fault.Delay > 0 && wait.For(ctx, fault.Delay) != nil {
+	rejected := func(m *pubsubpb.PubsubMessage) bool { return h.reject != nil && h.reject(call.Topic, m) }
+	switch {
+	case fault.Delay > 0 && wait.For(ctx, fault.Delay) != nil:
 		answer.Err = status.FromContextError(ctx.Err()).Err()
-		return answer
-	}
-	if fault.Err != nil {
+	case fault.Err != nil:
 		answer.Err = fault.Err
-		return answer
-	}
-	if twoKeys(call.Messages) {
-		answer.Err = status.Error(codes.FailedPrecondition,
-			"the request holds messages of two ordering keys")
-		return answer
-	}
-	if h.reject != nil {
-		for _, message := range call.Messages {
-			if h.reject(call.Topic, message) {
-				answer.Err = status.Error(codes.InvalidArgument,
-					"the request holds a message that is not acceptable")
-				return answer
-			}
+	case twoKeys(call.Messages):
+		answer.Err = status.Error(codes.FailedPrecondition, "the request holds messages of two ordering keys")
+	case slices.ContainsFunc(call.Messages, rejected):
+		answer.Err = status.Error(codes.InvalidArgument, "the request holds a message that is not acceptable")
+	default:
+		var reply any
+		if reply, answer.Err = store(); answer.Err == nil {
+			answer.Stored = reply.(*pubsubpb.PublishResponse).GetMessageIds()
+			answer.Err, answer.ReplyLost = fault.LostReply, fault.LostReply != nil
 		}
-	}
-	reply, err := store()
-	answer.Stored, answer.Err = reply.GetMessageIds(), err
-	if err == nil && fault.LostReply != nil {
-		answer.Err, answer.ReplyLost = fault.LostReply, true
 	}
 	return answer
 }
@@ -187,17 +167,14 @@ func (h faultHooks) decide(ctx context.Context, call PublishCall,
 // twoKeys reports whether messages differ in their ordering key. The service refuses such a
 // request, the fake would not.
 func twoKeys(messages []*pubsubpb.PubsubMessage) bool {
-	return slices.ContainsFunc(messages,
-		func(m *pubsubpb.PubsubMessage) bool { return m.GetOrderingKey() != messages[0].GetOrderingKey() })
+	return slices.ContainsFunc(messages, func(m *pubsubpb.PubsubMessage) bool {
+		return m.GetOrderingKey() != messages[0].GetOrderingKey()
+	})
 }
 
-func (f *faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
-	handler grpc.StreamHandler) error {
-	method, _, hooks := f.arrive(info.FullMethod)
-	if hooks.call != nil {
-		if err := hooks.call(stream.Context(), method); err != nil {
-			return err
-		}
+func (f *faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if _, _, err := f.arrive(stream.Context(), info.FullMethod); err != nil {
+		return err
 	}
-	return handler(srv, stream)
+	return next(srv, stream)
 }

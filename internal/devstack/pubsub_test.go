@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"cloud.google.com/go/pubsub/v2/pstest"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -80,9 +81,9 @@ func TestPubSubStoresWhatWasPublished(t *testing.T) {
 
 	stored := b.Stored()
 	require.Len(t, stored, 1)
-	require.WithinDuration(t, time.Now(), stored[0].PublishedAt, time.Minute)
-	stored[0].PublishedAt = time.Time{}
-	require.Equal(t, devstack.Message{
+	require.WithinDuration(t, time.Now(), stored[0].PublishTime, time.Minute)
+	stored[0].PublishTime = time.Time{}
+	require.Equal(t, &pstest.Message{
 		Topic: b.topic, ID: "m0", Data: []byte("body"), Attributes: map[string]string{"k": "v"}, OrderingKey: "o",
 	}, stored[0])
 

@@ -6,17 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-)
-
-const (
-	redisStartTimeout = time.Minute
-	redisStopPatience = 3 * time.Second
 )
 
 // RedisParams describes how to start a private Redis.
@@ -36,149 +37,147 @@ type RedisParams struct {
 }
 
 // Redis is a running server that asks for a password: redis-server where it is installed, otherwise
-// one inside this process that knows the commands outboxctl uses.
+// one inside this process that knows the commands outboxctl uses. Its data does not survive its end.
 type Redis struct {
+	server
 	// Kind names it, as in "redis-server 7.0.15" or "in-process".
 	Kind string
 
-	password string
-
-	mu     sync.Mutex // serialises Stop, Kill, Restart and Pause
-	server redisServer
-}
-
-// redisServer is what both kinds can do.
-type redisServer interface {
-	// start runs the server, on the port it had before if it had one.
-	start(ctx context.Context) error
-	// stop ends it; nothing of its data survives.
-	stop(ctx context.Context) error
-	pause() error
-	resume() error
-	port() int
-	done() <-chan struct{}
+	params    RedisParams
+	password  string
+	version   string // of the installed program
+	path, dir string // where it is, and where it works
+	owner     *owner
 }
 
 // StartRedis starts a server and returns when it answers.
-func StartRedis(ctx context.Context, params RedisParams) (*Redis, error) {
+func StartRedis(ctx context.Context, params RedisParams) (_ *Redis, err error) {
 	if params.Log == nil {
 		params.Log = io.Discard
 	}
-	password, choice := rand.Text(), portChoice{wanted: params.Port, any: params.AnyPort}
-	path, err := exec.LookPath("redis-server")
-	if params.InProcess || err != nil {
-		server := &memoryRedis{choice: choice, password: password}
-		if err := server.start(ctx); err != nil {
+	r := &Redis{Kind: "in-process", params: params, password: rand.Text()}
+	r.server = server{name: "the in-process Redis", wanted: params.Port, any: params.AnyPort, run: r.runInProcess}
+	if r.path, err = exec.LookPath("redis-server"); err == nil && !params.InProcess {
+		r.name, r.run, r.stop = "redis-server", r.runProgram, []endStep{{syscall.SIGTERM, 3 * time.Second}}
+		if err := r.prepare(ctx); err != nil {
 			return nil, err
 		}
-		return &Redis{Kind: "in-process", password: password, server: server}, nil
 	}
-	dir, err := filepath.Abs(params.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("resolve state folder: %w", err)
-	}
-	server := &processRedis{path: path, stateDir: dir, log: params.Log, settings: params.Settings,
-		choice: choice, password: password}
-	if err := server.prepare(ctx); err != nil {
+	if err := r.start(ctx); err != nil {
 		return nil, err
 	}
-	if err := server.start(ctx); err != nil {
-		return nil, err
+	if r.version != "" {
+		r.Kind = "redis-server " + r.version
 	}
-	return &Redis{Kind: "redis-server " + server.version, password: password, server: server}, nil
+	return r, nil
 }
 
 // URL returns the connection string of database 0, password included.
-func (r *Redis) URL() string {
-	return "redis://:" + r.password + "@" + address(r.server.port()) + "/0"
-}
-
-// Port is the port the server listens on; it stays the same over restarts.
-func (r *Redis) Port() int { return r.server.port() }
-
-// Done is closed when the server's present process has ended, for whatever reason. The in-process
-// server has none: its channel is nil and never ready.
-func (r *Redis) Done() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.server.done()
-}
-
-// Stop ends the server.
-func (r *Redis) Stop(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.server.stop(ctx)
-}
-
-// Kill ends the server without a goodbye, as a crash would.
-func (r *Redis) Kill() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	// A context that is over leaves no patience for a clean end.
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return r.server.stop(ctx)
-}
-
-// Restart kills the server, unless it is down already, and starts it empty on the same port.
-func (r *Redis) Restart(ctx context.Context) error {
-	if err := r.Kill(); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.server.start(ctx)
-}
+func (r *Redis) URL() string { return "redis://:" + r.password + "@" + address(r.bound) + "/0" }
 
 // Pause freezes the server: connections stay open and nothing answers. The in-process server cannot
 // do it and returns errors.ErrUnsupported.
-func (r *Redis) Pause() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.server.pause()
-}
+func (r *Redis) Pause() error { return r.signal(syscall.SIGSTOP) }
 
 // Resume ends a Pause.
-func (r *Redis) Resume() error {
+func (r *Redis) Resume() error { return r.signal(syscall.SIGCONT) }
+
+func (r *Redis) signal(sig os.Signal) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.server.resume()
+	return r.process.signal(sig)
 }
-
-var errNoPause = fmt.Errorf("pause the in-process Redis: %w", errors.ErrUnsupported)
 
 // memoryRedis runs in this process.
-type memoryRedis struct {
-	choice   portChoice
-	password string
-	server   *miniredis.Miniredis // nil while stopped
-}
+type memoryRedis struct{ *miniredis.Miniredis }
 
-func (m *memoryRedis) start(context.Context) error {
-	return m.choice.start(func(port int) error {
-		server := miniredis.NewMiniRedis()
-		// Without it a TTL never runs out.
-		server.ClockTTL(true)
-		server.RequireAuth(m.password)
-		if err := server.StartAddr(address(port)); err != nil {
-			return fmt.Errorf("start the in-process Redis: %w: %w", errPortTaken, err)
-		}
-		m.server = server
-		return nil
-	})
-}
-
-func (m *memoryRedis) stop(context.Context) error {
-	if m.server != nil {
-		m.server.Close()
-		m.server = nil
+func (r *Redis) runInProcess(_ context.Context, port int) (process, error) {
+	memory := memoryRedis{miniredis.NewMiniRedis()}
+	memory.ClockTTL(true) // without it a TTL never runs out
+	memory.RequireAuth(r.password)
+	if err := memory.StartAddr(address(port)); err != nil {
+		return nil, fmt.Errorf("%w: %w", errPortTaken, err)
 	}
+	return memory, nil
+}
+
+func (m memoryRedis) end(context.Context, ...endStep) error {
+	m.Close()
 	return nil
 }
 
-func (m *memoryRedis) pause() error  { return errNoPause }
-func (m *memoryRedis) resume() error { return errNoPause }
-func (m *memoryRedis) port() int     { return m.choice.bound }
+func (memoryRedis) signal(os.Signal) error {
+	return fmt.Errorf("pause the in-process Redis: %w", errors.ErrUnsupported)
+}
 
-func (m *memoryRedis) done() <-chan struct{} { return nil }
+func (memoryRedis) ended() <-chan struct{} { return nil }
+
+// prepare makes the server's folder and ends a server left there by an earlier run.
+func (r *Redis) prepare(ctx context.Context) (err error) {
+	if r.params.Dir, err = filepath.Abs(r.params.Dir); err != nil {
+		return fmt.Errorf("resolve state folder: %w", err)
+	}
+	if r.owner, err = serverOwner(); err != nil {
+		return err
+	}
+	if r.dir, err = r.owner.makeDir(r.params.Dir, "redis"); err != nil {
+		return err
+	}
+	if err := endLeftover(ctx, r.file("redis.pid"), r.dir, r.params.Log); err != nil {
+		return err
+	}
+	// In a file, because every user of this machine may read a command line.
+	return r.owner.writeSecret(r.file("redis.conf"), "requirepass "+r.password+"\n")
+}
+
+func (r *Redis) file(name string) string { return filepath.Join(r.dir, name) }
+
+func (r *Redis) runProgram(ctx context.Context, port int) (process, error) {
+	args := []string{
+		r.file("redis.conf"), "--bind", loopback, "--port", strconv.Itoa(port), "--dir", r.dir, "--pidfile", r.file("redis.pid"),
+		"--save", "", "--appendonly", "no", "--daemonize", "no",
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.params.Settings)) {
+		args = append(args, "--"+name, r.params.Settings[name])
+	}
+	c, err := startLogged(ctx, childSpec{
+		path: r.path, args: args, dir: r.dir, owner: r.owner, orphanSignal: syscall.SIGKILL,
+	}, filepath.Join(r.params.Dir, "redis.log"), func(c *child) bool {
+		info, err := redisInfo(port, r.password)
+		r.version = infoField(info, "redis_version")
+		return err == nil && infoField(info, "process_id") == strconv.Itoa(c.process.Pid)
+	})
+	if err != nil {
+		_ = os.Remove(r.file("redis.pid")) // killed, it could not do that itself
+		return nil, err
+	}
+	return c, nil
+}
+
+// redisInfo speaks to the server directly: the client library would log every refused connection of
+// a server that is starting.
+func redisInfo(port int, password string) (string, error) {
+	conn, err := net.DialTimeout("tcp", address(port), time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return "", err
+	}
+	// QUIT closes the connection, which ends the reply.
+	if _, err := io.WriteString(conn, "AUTH "+password+"\r\nINFO server\r\nQUIT\r\n"); err != nil {
+		return "", err
+	}
+	reply, err := io.ReadAll(conn)
+	return string(reply), err
+}
+
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
