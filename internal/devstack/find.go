@@ -57,8 +57,7 @@ func findPostgres(ctx context.Context, wanted int) (postgresBin, error) {
 		return postgresBin{}, ErrNoPostgres
 	}
 	return slices.MaxFunc(found, func(a, b postgresBin) int {
-		return cmp.Compare(a.major,
-			b.major)
+		return cmp.Compare(a.major, b.major)
 	}), nil
 }
 

@@ -41,8 +41,8 @@ type PostgresParams struct {
 	Log io.Writer
 }
 
-// Postgres is a running server. Stop closes its connections and writes a checkpoint; when that takes
-// too long the server is stopped at once and recovers at its next start.
+// Postgres is a running server. Stop closes its connections and writes a checkpoint; when that
+// takes too long the server is stopped at once and recovers at its next start.
 type Postgres struct {
 	server
 	params  PostgresParams
@@ -66,7 +66,8 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 		params.Log = io.Discard
 	}
 	p := &Postgres{
-		params: params, dataDir: filepath.Join(dir, "postgres"), logPath: filepath.Join(dir, "postgres.log"),
+		params: params, dataDir: filepath.Join(dir, "postgres"),
+		logPath: filepath.Join(dir, "postgres.log"),
 	}
 	if p.owner, err = serverOwner(); err != nil {
 		return nil, err
@@ -92,12 +93,14 @@ func StartPostgres(ctx context.Context, params PostgresParams) (*Postgres, error
 			return nil, err
 		}
 	}
-	if err := endLeftover(ctx, filepath.Join(p.dataDir, "postmaster.pid"), p.dataDir, params.Log); err != nil {
+	pidFile := filepath.Join(p.dataDir, "postmaster.pid")
+	if err := endLeftover(ctx, pidFile, p.dataDir, params.Log); err != nil {
 		return nil, err
 	}
 	p.server = server{
-		name: "PostgreSQL " + p.bin.version, wanted: params.Port, any: params.AnyPort, run: p.launch,
-		stop: []endStep{{syscall.SIGINT, 30 * time.Second}, postgresKill()}, kill: []endStep{postgresKill()},
+		name: "PostgreSQL " + p.bin.version, run: p.launch, wanted: params.Port, any: params.AnyPort,
+		stop: []endStep{{syscall.SIGINT, 30 * time.Second}, postgresKill()},
+		kill: []endStep{postgresKill()},
 	}
 	if err := p.start(ctx); err != nil {
 		return nil, err
@@ -131,7 +134,8 @@ func (p *Postgres) Version() string { return p.bin.version }
 
 // hasEnded explains an end that was not asked for.
 func (p *Postgres) hasEnded() error {
-	return fmt.Errorf("keep PostgreSQL running: %w", explain(errors.New("it has ended by itself"), p.logPath))
+	err := explain(errors.New("it has ended by itself"), p.logPath)
+	return fmt.Errorf("keep PostgreSQL running: %w", err)
 }
 
 // launch starts the server. The backends of a crashed one hold its shared memory for some
@@ -143,8 +147,8 @@ func (p *Postgres) launch(ctx context.Context, port int) (process, error) {
 	}
 	for {
 		c, err := startLogged(ctx, childSpec{
-			path: p.bin.program("postgres"), args: p.arguments(port), dir: p.dataDir, owner: p.owner, env: p.params.Env,
-			orphanSignal: syscall.SIGQUIT,
+			path: p.bin.program("postgres"), args: p.arguments(port), dir: p.dataDir, owner: p.owner,
+			env: p.params.Env, orphanSignal: syscall.SIGQUIT,
 		}, p.logPath, func(*child) bool { return serves(ctx, config, p.dataDir) }, postgresKill())
 		if !errors.Is(err, errStillDying) || wait.For(ctx, 50*time.Millisecond) != nil {
 			return c, err
@@ -157,7 +161,8 @@ func (p *Postgres) launch(ctx context.Context, port int) (process, error) {
 func (p *Postgres) CreateDatabase(ctx context.Context, name string) error {
 	err := onConn(ctx, p.URL("postgres"), func(conn *pgx.Conn) error {
 		var exists bool
-		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
+		const there = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)"
+		err := conn.QueryRow(ctx, there, name).Scan(&exists)
 		if err == nil && !exists {
 			_, err = conn.Exec(ctx, "CREATE DATABASE "+name)
 		}

@@ -88,7 +88,8 @@ func waitServing(ctx context.Context, addr string) error {
 		return fmt.Errorf("start the Pub/Sub fake: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = pubsubpb.NewPublisherClient(conn).ListTopics(ctx, &pubsubpb.ListTopicsRequest{}, grpc.WaitForReady(true))
+	client := pubsubpb.NewPublisherClient(conn)
+	_, err = client.ListTopics(ctx, &pubsubpb.ListTopicsRequest{}, grpc.WaitForReady(true))
 	if err != nil {
 		return fmt.Errorf("start the Pub/Sub fake: %w", err)
 	}
@@ -192,8 +193,11 @@ const nackPauseSeconds = 1
 // before the last of them is closed.
 //
 // It is a grpc.UnaryServerInterceptor.
-func (p *PubSub) spaceNacks(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if deadline, ok := req.(*pubsubpb.ModifyAckDeadlineRequest); ok && deadline.GetAckDeadlineSeconds() == 0 {
+func (p *PubSub) spaceNacks(
+	ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
+	deadline, ok := req.(*pubsubpb.ModifyAckDeadlineRequest)
+	if ok && deadline.GetAckDeadlineSeconds() == 0 {
 		sub, err := p.fake.GServer.GetSubscription(ctx,
 			&pubsubpb.GetSubscriptionRequest{Subscription: deadline.GetSubscription()})
 		if err == nil && sub.GetRetryPolicy() != nil {

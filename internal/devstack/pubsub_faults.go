@@ -117,7 +117,9 @@ func (f *faults) arrive(ctx context.Context, fullMethod string) (number int, h h
 	return number, h, err
 }
 
-func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (f *faults) unary(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	number, hooks, err := f.arrive(ctx, info.FullMethod)
 	if err != nil {
 		return nil, err
@@ -138,22 +140,28 @@ func (f *faults) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 }
 
 // decide lets a Publish request through to the fake, or not.
-func (h hooks) decide(ctx context.Context, call PublishCall, store func() (any, error)) PublishAnswer {
-	answer := PublishAnswer{PublishCall: call}
+func (h hooks) decide(
+	ctx context.Context, call PublishCall, store func() (any, error),
+) (answer PublishAnswer) {
+	answer.PublishCall = call
 	var fault PublishFault
 	if h.publish != nil {
 		fault = h.publish(ctx, call)
 	}
-	rejected := func(m *pubsubpb.PubsubMessage) bool { return h.reject != nil && h.reject(call.Topic, m) }
+	rejected := func(m *pubsubpb.PubsubMessage) bool {
+		return h.reject != nil && h.reject(call.Topic, m)
+	}
 	switch {
 	case fault.Delay > 0 && wait.For(ctx, fault.Delay) != nil:
 		answer.Err = status.FromContextError(ctx.Err()).Err()
 	case fault.Err != nil:
 		answer.Err = fault.Err
 	case twoKeys(call.Messages):
-		answer.Err = status.Error(codes.FailedPrecondition, "the request holds messages of two ordering keys")
+		answer.Err = status.Error(codes.FailedPrecondition,
+			"the request holds messages of two ordering keys")
 	case slices.ContainsFunc(call.Messages, rejected):
-		answer.Err = status.Error(codes.InvalidArgument, "the request holds a message that is not acceptable")
+		answer.Err = status.Error(codes.InvalidArgument,
+			"the request holds a message that is not acceptable")
 	default:
 		var reply any
 		if reply, answer.Err = store(); answer.Err == nil {
@@ -172,7 +180,9 @@ func twoKeys(messages []*pubsubpb.PubsubMessage) bool {
 	})
 }
 
-func (f *faults) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func (f *faults) stream(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
 	if _, _, err := f.arrive(stream.Context(), info.FullMethod); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type RedisParams struct {
 }
 
 // Redis is a running server that asks for a password: redis-server where it is installed, otherwise
-// one inside this process that knows the commands outboxctl uses. Its data does not survive its end.
+// one inside this process that knows the commands outboxctl uses. Its data dies with it.
 type Redis struct {
 	server
 	// Kind names it, as in "redis-server 7.0.15" or "in-process".
@@ -56,9 +56,12 @@ func StartRedis(ctx context.Context, params RedisParams) (_ *Redis, err error) {
 		params.Log = io.Discard
 	}
 	r := &Redis{Kind: "in-process", params: params, password: rand.Text()}
-	r.server = server{name: "the in-process Redis", wanted: params.Port, any: params.AnyPort, run: r.runInProcess}
+	r.server = server{
+		name: "the in-process Redis", wanted: params.Port, any: params.AnyPort, run: r.runInProcess,
+	}
 	if r.path, err = exec.LookPath("redis-server"); err == nil && !params.InProcess {
-		r.name, r.run, r.stop = "redis-server", r.runProgram, []endStep{{syscall.SIGTERM, 3 * time.Second}}
+		r.name, r.run = "redis-server", r.runProgram
+		r.stop = []endStep{{syscall.SIGTERM, 3 * time.Second}}
 		if err := r.prepare(ctx); err != nil {
 			return nil, err
 		}
@@ -134,8 +137,8 @@ func (r *Redis) file(name string) string { return filepath.Join(r.dir, name) }
 
 func (r *Redis) runProgram(ctx context.Context, port int) (process, error) {
 	args := []string{
-		r.file("redis.conf"), "--bind", loopback, "--port", strconv.Itoa(port), "--dir", r.dir, "--pidfile", r.file("redis.pid"),
-		"--save", "", "--appendonly", "no", "--daemonize", "no",
+		r.file("redis.conf"), "--bind", loopback, "--port", strconv.Itoa(port), "--dir", r.dir,
+		"--pidfile", r.file("redis.pid"), "--save", "", "--appendonly", "no", "--daemonize", "no",
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.params.Settings)) {
 		args = append(args, "--"+name, r.params.Settings[name])

@@ -45,7 +45,9 @@ func Start(ctx context.Context, params Params) (*Stack, error) {
 		return err
 	})
 	group.Go(func() (err error) {
-		s.Redis, err = StartRedis(groupCtx, RedisParams{Dir: params.Dir, Port: params.RedisPort, AnyPort: true, Log: params.Log})
+		s.Redis, err = StartRedis(groupCtx, RedisParams{
+			Dir: params.Dir, Port: params.RedisPort, AnyPort: true, Log: params.Log,
+		})
 		return err
 	})
 	group.Go(func() (err error) {
@@ -86,12 +88,13 @@ func (s *Stack) Watch(ctx context.Context) error {
 	}
 }
 
-// StateOf lists what earlier runs left in a state folder that belongs to its servers; "lock" belongs
-// to the process that holds it.
+// StateOf lists what earlier runs left in a state folder that is its servers'; "lock" belongs to
+// the process that holds it.
 func StateOf(dir string) []string {
 	var paths []string
 	for _, name := range []string{
-		"postgres", "postgres.new", "postgres.log", passwordName, passwordName + ".new", "redis", "redis.log", devstate.InfoFile,
+		"postgres", "postgres.new", "postgres.log", passwordName, passwordName + ".new",
+		"redis", "redis.log", devstate.InfoFile,
 	} {
 		path := filepath.Join(dir, name)
 		if _, err := os.Lstat(path); err == nil {
@@ -104,7 +107,8 @@ func StateOf(dir string) []string {
 // RemoveState ends what is left running in a state folder and deletes what the servers made there,
 // and nothing else: the folder may hold more. The caller holds its lock.
 func RemoveState(ctx context.Context, dir string, log io.Writer) error {
-	for server, pidFile := range map[string]string{"postgres": "postmaster.pid", "redis": "redis.pid"} {
+	pidFiles := map[string]string{"postgres": "postmaster.pid", "redis": "redis.pid"}
+	for server, pidFile := range pidFiles {
 		work := filepath.Join(dir, server)
 		if err := endLeftover(ctx, filepath.Join(work, pidFile), work, log); err != nil {
 			return err
