@@ -7,20 +7,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
 	natspublisher "github.com/outboxctl/outboxctl/dispatch/nats"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/natstest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	natstest.Conform(t, func(t *testing.T, s *natstest.Server, subjects map[string]string) dispatch.Publisher {
+	dispatchtest.Run(t, natstest.Broker(func(t *testing.T, s *natstest.Server, subjects map[string]string) dispatch.Publisher {
 		conn, err := nats.Connect(s.ClientURL(), nats.ReconnectBufSize(-1))
 		require.NoError(t, err)
 		t.Cleanup(conn.Close)
 		p, err := natspublisher.New(conn, subjects)
 		require.NoError(t, err)
 		return p
-	})
+	}))
 }
 
 // A connection that buffers would store what was given up.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
 	"github.com/outboxctl/outboxctl/dispatch/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
@@ -45,8 +46,8 @@ func plainClient(t testing.TB) (*devstack.PubSub, *google.Client) {
 // The client is as any program makes it: it would retry what fails, until the time is over.
 func TestConformanceOnAPlainClient(t *testing.T) {
 	t.Parallel()
-	pubsubtest.Conform(t, "orders", "projects/"+devstack.DefaultProject+"/topics/shop-orders", func(t *testing.T) (*devstack.PubSub, dispatch.Publisher) {
+	dispatchtest.Run(t, pubsubtest.Broker("orders", "projects/"+devstack.DefaultProject+"/topics/shop-orders", func(t *testing.T) (*devstack.PubSub, dispatch.Publisher) {
 		fake, client := plainClient(t)
 		return fake, pubsub.New(client, map[string]string{"orders": "shop-orders"})
-	})
+	}))
 }

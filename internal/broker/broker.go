@@ -96,6 +96,15 @@ type Broker interface {
 	Close() error
 }
 
+// Plain is embedded by a Broker about whose settings there is nothing to say.
+type Plain struct{}
+
+// Findings implements Broker.
+func (Plain) Findings(bool) []Finding { return nil }
+
+// Advice implements Broker.
+func (Plain) Advice() string { return "" }
+
 // PlannedTopic is one physical topic with everything that belongs to it.
 type PlannedTopic struct {
 	// Logical lists the logical topics that are sent here; more than one when
@@ -222,20 +231,23 @@ func Plan(topics, subscriptions map[string]string, planned func(physical string)
 }
 
 // List describes every planned topic. One that is missing or forbidden is an answer; anything
-// else that describe returns ends it.
-func List(plan []PlannedTopic, describe func(*Topic) (exists bool, err error)) ([]Topic, error) {
+// else that describe returns ends it. failure gives errors their class.
+func List(
+	plan []PlannedTopic, failure func(error) *dispatch.Failure,
+	describe func(*Topic) (exists bool, err error),
+) ([]Topic, error) {
 	topics := make([]Topic, 0, len(plan))
 	for _, t := range plan {
 		found := Topic{Name: t.Name, State: TopicReady, Subscriptions: []string{}}
 		exists, err := describe(&found)
-		switch {
-		case err == nil && !exists:
+		if err != nil {
+			failed := failure(err)
+			if failed.Class != dispatch.Misconfigured {
+				return nil, fmt.Errorf("look up topic %s: %w", t.Name, failed)
+			}
+			found.State, found.Error = TopicRefused, failed.Error()
+		} else if !exists {
 			found.State = TopicMissing
-		case err == nil:
-		case dispatch.ClassOf(err) == dispatch.Misconfigured:
-			found.State, found.Error = TopicRefused, err.Error()
-		default:
-			return nil, fmt.Errorf("look up topic %s: %w", t.Name, err)
 		}
 		for _, logical := range t.Logical {
 			found.Topic = logical

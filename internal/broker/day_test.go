@@ -78,32 +78,24 @@ func client(t *testing.T, kind broker.Kind, settings map[string]string) broker.B
 // destinations are those that can be away.
 func destinations() map[string]func(*testing.T) dispatchtest.Broker {
 	return map[string]func(*testing.T) dispatchtest.Broker{
-		"pubsub": func(t *testing.T) dispatchtest.Broker {
-			return pubsubtest.Broker(t, "orders", "projects/p/topics/orders", func(t *testing.T) (*devstack.PubSub, dispatch.Publisher) {
-				fake := outboxtest.PubSub(t)
-				b := client(t, pubsub.Kind(), map[string]string{"pubsub.project": "p", "pubsub.emulator": fake.Addr()})
-				topics := map[string]string{"orders": "orders"}
-				_, err := b.Ensure(t.Context(), broker.EnsureParams{Plan: b.Plan(topics, nil)})
-				require.NoError(t, err)
-				return fake, b.NewPublisher(topics)
-			})
-		},
-		"nats": func(t *testing.T) dispatchtest.Broker {
-			return natstest.Broker(t, func(t *testing.T, s *natstest.Server, subjects map[string]string) dispatch.Publisher {
-				return client(t, nats.Kind(), map[string]string{"nats.url": s.ClientURL()}).NewPublisher(subjects)
-			})
-		},
-		"kafka": func(t *testing.T) dispatchtest.Broker {
-			return kafkatest.Broker(t, func(t *testing.T, c *kfake.Cluster, topics map[string]string) dispatch.Publisher {
-				settings := map[string]string{"kafka.brokers": strings.Join(c.ListenAddrs(), ","), "kafka.compression": "none"}
-				return client(t, kafka.Kind(), settings).NewPublisher(topics)
-			})
-		},
-		"rabbitmq": func(t *testing.T) dispatchtest.Broker {
-			return node.Broker(t, func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher {
-				return client(t, rabbitmq.Kind(), map[string]string{"rabbitmq.url": "amqp://" + rabbittest.Admin + "@" + addr + "/"}).NewPublisher(topics)
-			})
-		},
+		"pubsub": pubsubtest.Broker("orders", "projects/p/topics/orders", func(t *testing.T) (*devstack.PubSub, dispatch.Publisher) {
+			fake := outboxtest.PubSub(t)
+			b := client(t, pubsub.Kind(), map[string]string{"pubsub.project": "p", "pubsub.emulator": fake.Addr()})
+			topics := map[string]string{"orders": "orders"}
+			_, err := b.Ensure(t.Context(), broker.EnsureParams{Plan: b.Plan(topics, nil)})
+			require.NoError(t, err)
+			return fake, b.NewPublisher(topics)
+		}),
+		"nats": natstest.Broker(func(t *testing.T, s *natstest.Server, subjects map[string]string) dispatch.Publisher {
+			return client(t, nats.Kind(), map[string]string{"nats.url": s.ClientURL()}).NewPublisher(subjects)
+		}),
+		"kafka": kafkatest.Broker(func(t *testing.T, c *kfake.Cluster, topics map[string]string) dispatch.Publisher {
+			settings := map[string]string{"kafka.brokers": strings.Join(c.ListenAddrs(), ","), "kafka.compression": "none"}
+			return client(t, kafka.Kind(), settings).NewPublisher(topics)
+		}),
+		"rabbitmq": node.Broker(func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher {
+			return client(t, rabbitmq.Kind(), map[string]string{"rabbitmq.url": "amqp://" + rabbittest.Admin + "@" + addr + "/"}).NewPublisher(topics)
+		}),
 		"http": service,
 	}
 }

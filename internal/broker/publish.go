@@ -8,30 +8,8 @@ import (
 	"time"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
-
-// Publish is the head that the Publishers of brokers share: err is what is wrong with the topic,
-// and the call takes as long as its caller lets it, or timeout. The last quarter of the time is for
-// answers: what would be sent after begin has ended is unsent.
-func Publish(
-	ctx context.Context, timeout time.Duration, messages int, err error, send func(ctx, begin context.Context) []dispatch.Result,
-) []dispatch.Result {
-	if err != nil || messages == 0 {
-		return All(messages, err)
-	}
-	end, limited := ctx.Deadline()
-	if !limited {
-		end = time.Now().Add(timeout)
-	}
-	ctx, cancel := context.WithDeadline(ctx, end)
-	defer cancel()
-	begin, stop := context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
-	defer stop()
-	if err := begin.Err(); err != nil {
-		return All(messages, dispatch.Unsent(err))
-	}
-	return send(ctx, begin)
-}
 
 // All is the same answer to each of the messages.
 func All(messages int, err error) []dispatch.Result {
@@ -56,20 +34,78 @@ func (e unsentError) Unwrap() error { return e.error }
 // Is implements errors.Is.
 func (unsentError) Is(target error) bool { return target == dispatch.ErrUnsent }
 
-// Physical is the broker's name of a logical topic. The codes are those of a topic that has none,
-// and of a name that the broker would refuse; noun is what it calls a topic.
-func Physical(
-	topics map[string]string, topic, noun string, check func(kind, name string) error, missing, invalid string,
-) (string, error) {
-	name, ok := topics[topic]
-	if !ok {
-		return "", dispatch.NewFailure(dispatch.Misconfigured, missing, fmt.Errorf("no %s configured for %q", noun, topic))
+// Publisher is the dispatch.Publisher of a broker.
+type Publisher struct {
+	// Topics are the physical names of the logical ones, Noun is what the broker calls one.
+	Topics map[string]string
+	Noun   string
+	// CheckName is the Kind's. Missing and Invalid are the codes of a topic that has no name, and
+	// of one whose name the broker would refuse.
+	CheckName        func(kind, name string) error
+	Missing, Invalid string
+	// Timeout bounds a Publish whose caller does not.
+	Timeout time.Duration
+	// Failure gives an answer to Ask its class.
+	Failure func(error) *dispatch.Failure
+	// Send publishes messages to a physical topic, Ask asks for the topic, and Takes is what one
+	// message of a logical topic may be.
+	Send  func(ctx, begin context.Context, name string, msgs []dispatch.Message) []dispatch.Result
+	Ask   func(ctx context.Context, name string) error
+	Takes func(topic string) wire.Limits
+}
+
+var _ dispatch.Publisher = Publisher{}
+
+// Publish implements dispatch.Publisher. The last quarter of the time is for answers: what would be
+// sent after begin has ended is unsent.
+func (p Publisher) Publish(
+	ctx context.Context, topic string, msgs []dispatch.Message,
+) []dispatch.Result {
+	name, err := p.name(topic)
+	if err != nil || len(msgs) == 0 {
+		return All(len(msgs), err)
 	}
-	if err := check(KindTopic, name); err != nil {
-		return "", dispatch.NewFailure(dispatch.Misconfigured, invalid, err)
+	end, limited := ctx.Deadline()
+	if !limited {
+		end = time.Now().Add(p.Timeout)
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	begin, stop := context.WithDeadline(ctx, end.Add(-time.Until(end)/4))
+	defer stop()
+	if err := begin.Err(); err != nil {
+		return All(len(msgs), dispatch.Unsent(err))
+	}
+	return p.Send(ctx, begin, name, msgs)
+}
+
+// name is the broker's of a logical topic.
+func (p Publisher) name(topic string) (string, error) {
+	name, ok := p.Topics[topic]
+	if !ok {
+		err := fmt.Errorf("no %s configured for %q", p.Noun, topic)
+		return "", dispatch.NewFailure(dispatch.Misconfigured, p.Missing, err)
+	}
+	if err := p.CheckName(KindTopic, name); err != nil {
+		return "", dispatch.NewFailure(dispatch.Misconfigured, p.Invalid, err)
 	}
 	return name, nil
 }
+
+// Ready implements dispatch.Publisher.
+func (p Publisher) Ready(ctx context.Context, topic string) error {
+	name, err := p.name(topic)
+	if err != nil {
+		return err
+	}
+	if err := p.Ask(ctx, name); err != nil {
+		return p.Failure(err)
+	}
+	return nil
+}
+
+// Limits implements dispatch.Publisher.
+func (p Publisher) Limits(topic string) wire.Limits { return p.Takes(topic) }
 
 // The codes of failures that no broker has a name for. They are metric labels.
 const (

@@ -87,6 +87,13 @@ func (p Params) Duration(name string) time.Duration {
 	return d
 }
 
+// DurationOf is a Kind.Takes that reads a setting of KindDuration.
+func DurationOf(name string) func(setting func(string) string) time.Duration {
+	return func(setting func(string) string) time.Duration {
+		return Params{Setting: setting}.Duration(name)
+	}
+}
+
 // Bool reads a setting of KindBool.
 func (p Params) Bool(name string) bool {
 	on, _ := strconv.ParseBool(p.Setting(name))

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/outboxctl/outboxctl/dispatch"
 )
 
 // ErrNoSource means that nothing can be received from a broker: it hands events over.
@@ -76,6 +78,21 @@ type Message interface {
 	Nack()
 }
 
+// Subscription is what the Sources of brokers have in common.
+type Subscription struct {
+	// Failure gives errors their class.
+	Failure func(error) *dispatch.Failure
+	Promise About
+}
+
+// Permanent implements Source.
+func (s Subscription) Permanent(err error) bool {
+	return errors.Is(err, ErrNoSubscription) || s.Failure(err).Class == dispatch.Misconfigured
+}
+
+// About implements Source.
+func (s Subscription) About() About { return s.Promise }
+
 // Finding is what doctor has to say about a broker's settings, and what to do.
 type Finding struct {
 	Warn            bool
@@ -122,6 +139,9 @@ func (j *joined) About() (all About) {
 	var warnings []string
 	for i, source := range j.sources {
 		a := source.About()
+		if len(j.sources) == 1 {
+			return a
+		}
 		if a.Warning != "" {
 			warnings = append(warnings, j.names[i]+": "+a.Warning)
 		}
@@ -129,10 +149,6 @@ func (j *joined) About() (all About) {
 		if i == 0 || a.MaxDeliveries == 0 || all.MaxDeliveries > 0 && a.MaxDeliveries < all.MaxDeliveries {
 			all.MaxDeliveries = a.MaxDeliveries
 		}
-	}
-	if len(j.sources) == 1 {
-		all.Warning = j.sources[0].About().Warning
-		return all
 	}
 	all.Warning = strings.Join(warnings, "; ")
 	return all

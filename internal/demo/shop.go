@@ -43,8 +43,7 @@ type order struct {
 
 // orderStates is an order's way when nothing comes in between.
 func orderStates() []string {
-	return []string{"created", "accepted", "packed", "shipped",
-		"delivered"}
+	return []string{"created", "accepted", "packed", "shipped", "delivered"}
 }
 
 func newShop(random *rand.Rand, now func() time.Time) *shop {

@@ -20,6 +20,7 @@ const CodeMissing = "missing"
 // Base implements the parts of broker.Broker about topics and subscriptions by asking a publisher
 // whether each topic is ready.
 type Base struct {
+	broker.Plain
 	// Ready asks whether a physical topic can be handed events.
 	Ready func(ctx context.Context, physical string) error
 	// Limits are what it takes.
@@ -43,7 +44,7 @@ func (Base) Plan(topics, _ map[string]string) []broker.PlannedTopic {
 // List implements broker.Broker. A destination that does not answer is an answer here: each topic
 // may have its own.
 func (b Base) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
-	topics, _ := broker.List(plan, func(t *broker.Topic) (exists bool, err error) {
+	topics, _ := broker.List(plan, nil, func(t *broker.Topic) (exists bool, err error) {
 		if err := b.Ready(ctx, t.Name); err != nil {
 			t.State, t.Error = broker.TopicRefused, err.Error()
 		}
@@ -69,12 +70,6 @@ func (b Base) Ensure(ctx context.Context, p broker.EnsureParams) (actions []brok
 func (Base) Source(context.Context, broker.SourceParams) (broker.Source, error) {
 	return nil, broker.ErrNoSource
 }
-
-// Findings implements broker.Broker.
-func (Base) Findings(bool) []broker.Finding { return nil }
-
-// Advice implements broker.Broker.
-func (Base) Advice() string { return "" }
 
 // Explain implements broker.Broker.
 func (Base) Explain(err error) (why, advice string) {

@@ -15,7 +15,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/callback"
 	"github.com/outboxctl/outboxctl/internal/forward"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // The names of the settings.
@@ -43,6 +42,7 @@ const (
 func Kind() broker.Kind {
 	return broker.Kind{
 		Name: "exec", Title: "a command", Limits: limits(), CheckName: callback.CheckName, Open: open, Needs: []string{setCommand},
+		Takes: broker.DurationOf(setTimeout),
 		Settings: []broker.Setting{
 			{
 				Name: setCommand, Kind: "command", Server: true, Flag: "exec", Commands: []string{"publish", "dev"}, Chooses: true,
@@ -50,10 +50,6 @@ func Kind() broker.Kind {
 			},
 			{Name: setTimeout, Kind: broker.KindDuration, Default: "30s", Help: "how long a command may take for one event"},
 			{Name: setParallel, Kind: broker.KindNumber, Default: "4", Help: "commands of one topic running at once"},
-		},
-		Takes: func(setting func(string) string) time.Duration {
-			d, _ := words.ParseDuration(setting(setTimeout))
-			return d
 		},
 		Remedy: "check exec.command", Rights: "check exec.command",
 	}

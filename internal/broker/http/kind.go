@@ -3,11 +3,9 @@ package http
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/callback"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // The names of the settings.
@@ -22,6 +20,7 @@ const (
 func Kind() broker.Kind {
 	return broker.Kind{
 		Name: "http", Title: "HTTP", Limits: limits(), CheckName: callback.CheckName, Open: open,
+		Takes: broker.DurationOf(setTimeout),
 		Settings: []broker.Setting{
 			{
 				Name: setURL, Kind: "url", Server: true, Flag: "http", Commands: []string{"publish", "dev"}, Chooses: true, Check: CheckURL,
@@ -34,10 +33,6 @@ func Kind() broker.Kind {
 			{Name: setSecret + "_file", Kind: "file", Server: true, Help: "file that holds what http.secret would"},
 			{Name: setTimeout, Kind: broker.KindDuration, Default: "10s", Help: "how long a service may take to answer one event"},
 			{Name: setParallel, Kind: broker.KindNumber, Default: "8", Help: "requests of one topic under way at once"},
-		},
-		Takes: func(setting func(string) string) time.Duration {
-			d, _ := words.ParseDuration(setting(setTimeout))
-			return d
 		},
 		Addr: func(setting func(string) string) string {
 			if setting(setURL) == "" {

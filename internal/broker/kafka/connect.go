@@ -61,6 +61,7 @@ type Config struct {
 
 // Client is a client of one cluster. It is safe for concurrent use.
 type Client struct {
+	broker.Plain
 	cfg        Config
 	kgo        *kgo.Client
 	ours       bool // to close

@@ -31,59 +31,56 @@ const (
 	reserve = 2 << 10
 )
 
-// Publisher sends the dispatcher's batches by Produce requests of its own.
-type Publisher struct {
-	client *Client
-	topics map[string]string
-}
-
-var _ dispatch.Publisher = (*Publisher)(nil)
-
-// NewPublisher publishes to the physical topics that stand for logical ones.
+// NewPublisher publishes to the physical topics that stand for logical ones, by Produce requests of
+// its own.
 func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
-	return &Publisher{client: c, topics: maps.Clone(topics)}
+	topics = maps.Clone(topics)
+	return broker.Publisher{
+		Topics: topics, Noun: "Kafka topic", CheckName: CheckName, Timeout: c.cfg.PublishTimeout,
+		Missing: kerr.UnknownTopicOrPartition.Message, Invalid: kerr.InvalidTopicException.Message,
+		Send: c.publish, Ask: c.ask, Failure: failure,
+		Takes: func(topic string) wire.Limits { return c.takes(topics, topic) },
+	}
 }
 
-// Publish implements [dispatch.Publisher].
-func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
-	name, err := p.name(topic)
-	return broker.Publish(ctx, p.client.cfg.PublishTimeout, len(msgs), err, func(ctx, begin context.Context) []dispatch.Result {
-		meta, err := p.client.metadata(ctx, name, metadataAge)
-		if err != nil {
-			return broker.All(len(msgs), broker.Unsent(failure(err)))
-		}
-		send := func(partition int32) func(context.Context, []dispatch.Message) []dispatch.Result {
-			return func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
-				if err := begin.Err(); err != nil {
-					return broker.All(len(msgs), dispatch.Unsent(err))
-				}
-				return p.client.produce(ctx, meta, partition, msgs)
+func (c *Client) publish(
+	ctx, begin context.Context, name string, msgs []dispatch.Message,
+) []dispatch.Result {
+	meta, err := c.metadata(ctx, name, metadataAge)
+	if err != nil {
+		return broker.All(len(msgs), broker.Unsent(failure(err)))
+	}
+	send := func(partition int32) func(context.Context, []dispatch.Message) []dispatch.Result {
+		return func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
+			if err := begin.Err(); err != nil {
+				return broker.All(len(msgs), dispatch.Unsent(err))
 			}
+			return c.produce(ctx, meta, partition, msgs)
 		}
-		if msgs[0].OrderingKey != "" {
-			return dispatch.InOrder(ctx, msgs, fits, send(p.client.partition(&msgs[0], meta)))
-		}
-		results := make([]dispatch.Result, len(msgs))
-		var requests sync.WaitGroup
-		for partition, at := range p.client.byPartition(msgs, meta) {
-			for len(at) > 0 {
-				part := make([]dispatch.Message, len(at))
-				for j, i := range at {
-					part[j] = msgs[i]
-				}
-				n := fits(part)
-				mine := at[:n]
-				at = at[n:]
-				requests.Go(func() {
-					for j, r := range dispatch.Isolate(ctx, part[:n], send(partition)) {
-						results[mine[j]] = r
-					}
-				})
+	}
+	if msgs[0].OrderingKey != "" {
+		return dispatch.InOrder(ctx, msgs, fits, send(c.partition(&msgs[0], meta)))
+	}
+	results := make([]dispatch.Result, len(msgs))
+	var requests sync.WaitGroup
+	for partition, at := range c.byPartition(msgs, meta) {
+		for len(at) > 0 {
+			part := make([]dispatch.Message, len(at))
+			for j, i := range at {
+				part[j] = msgs[i]
 			}
+			n := fits(part)
+			mine := at[:n]
+			at = at[n:]
+			requests.Go(func() {
+				for j, r := range dispatch.Isolate(ctx, part[:n], send(partition)) {
+					results[mine[j]] = r
+				}
+			})
 		}
-		requests.Wait()
-		return dispatch.Proven(results)
-	})
+	}
+	requests.Wait()
+	return dispatch.Proven(results)
 }
 
 // fits is how many of the messages one batch holds.
@@ -186,46 +183,31 @@ func onePartition(resp kmsg.Response) (answer kmsg.ProduceResponseTopicPartition
 	return produced.Topics[0].Partitions[0], true
 }
 
-// name resolves a logical topic.
-func (p *Publisher) name(topic string) (string, error) {
-	return broker.Physical(p.topics, topic, "Kafka topic", CheckName,
-		kerr.UnknownTopicOrPartition.Message, kerr.InvalidTopicException.Message)
-}
-
-// Ready implements [dispatch.Publisher]: it asks for the topic's partitions, and for what they take
-// as long as that is not known. An account that may not ask for the latter is a good one.
-func (p *Publisher) Ready(ctx context.Context, topic string) error {
-	name, err := p.name(topic)
-	if err != nil {
-		return err
-	}
+// ask asks for a topic's partitions, and for what they take as long as that is not known. An
+// account that may not ask for the latter is a good one.
+func (c *Client) ask(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	if _, err = p.client.metadata(ctx, name, 0); err != nil {
-		return failure(err)
+	if _, err := c.metadata(ctx, name, 0); err != nil {
+		return err
 	}
-	p.client.learn(ctx, name)
+	c.learn(ctx, name)
 	return nil
 }
 
-// Limits implements [dispatch.Publisher].
-func (p *Publisher) Limits(topic string) wire.Limits {
-	p.client.mu.Lock()
-	defer p.client.mu.Unlock()
-	largest := p.client.maxBytes[p.topics[topic]]
+// takes is what a logical topic takes, or the most that one of them takes.
+func (c *Client) takes(topics map[string]string, topic string) wire.Limits {
+	names := []string{topics[topic]}
 	if topic == "" {
-		for _, name := range p.topics {
-			known := p.client.maxBytes[name]
-			if known == 0 {
-				largest = largestMessage
-			}
-			largest = max(largest, known)
-		}
+		names = slices.AppendSeq(names[:0], maps.Values(topics))
 	}
-	if largest == 0 {
-		largest = largestMessage
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	largest := 0
+	for _, name := range names {
+		largest = max(largest, cmp.Or(c.maxBytes[name], largestMessage))
 	}
-	return limits(largest)
+	return limits(cmp.Or(largest, largestMessage))
 }
 
 // limits of a topic that takes so many bytes.

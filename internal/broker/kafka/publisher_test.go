@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/kafka"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/certtest"
@@ -47,9 +48,9 @@ func requireVerdict(t *testing.T, class dispatch.Class, code string, results []d
 
 func TestPublisherConformance(t *testing.T) {
 	t.Parallel()
-	kafkatest.Conform(t, func(t *testing.T, c *kfake.Cluster, topics map[string]string) dispatch.Publisher {
+	dispatchtest.Run(t, kafkatest.Broker(func(t *testing.T, c *kfake.Cluster, topics map[string]string) dispatch.Publisher {
 		return connect(t, c, kafka.Config{Compression: "none"}).NewPublisher(topics)
-	})
+	}))
 }
 
 // A batch that is too large for the topic blames none of its messages that fit.

@@ -2,15 +2,15 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/wait"
@@ -19,6 +19,7 @@ import (
 // source is a consumer group on a topic. Records of a partition are handled one after the other,
 // and only what is done is committed.
 type source struct {
+	broker.Subscription
 	client       *Client
 	group, topic string
 	room         chan struct{}
@@ -34,7 +35,11 @@ func (c *Client) Source(ctx context.Context, p broker.SourceParams) (broker.Sour
 	case !exists:
 		return nil, fmt.Errorf("topic %s: %w", topic, broker.ErrNoSubscription)
 	}
-	return &source{client: c, group: group, topic: topic, room: make(chan struct{}, max(1, p.Concurrency))}, nil
+	return &source{
+		client: c, group: group, topic: topic, room: make(chan struct{}, max(1, p.Concurrency)),
+		// A partition is read in order, and what fails comes again for ever.
+		Subscription: broker.Subscription{Failure: failure, Promise: broker.About{Ordered: true}},
+	}, nil
 }
 
 // Receive implements broker.Source.
@@ -144,10 +149,7 @@ func (r *reading) end(partition int32) {
 
 func (r *reading) stop() {
 	r.mu.Lock()
-	all := make([]int32, 0, len(r.ends))
-	for partition := range r.ends {
-		all = append(all, partition)
-	}
+	all := slices.Collect(maps.Keys(r.ends))
 	r.mu.Unlock()
 	for _, partition := range all {
 		r.end(partition)
@@ -185,12 +187,3 @@ func delivery(record *kgo.Record, attempt int, m broker.Message) broker.Delivery
 	}
 	return d
 }
-
-// Permanent implements broker.Source.
-func (s *source) Permanent(err error) bool {
-	return errors.Is(err, broker.ErrNoSubscription) || dispatch.ClassOf(failure(err)) == dispatch.Misconfigured
-}
-
-// About implements broker.Source: a partition is read in order, and what fails comes again for
-// ever.
-func (s *source) About() broker.About { return broker.About{Ordered: true} }

@@ -173,11 +173,8 @@ func (c *Client) Backlog(ctx context.Context, subscription string) (waiting int6
 // List implements broker.Broker. Which groups read a topic is not told: nothing is lost without
 // one.
 func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
-	return broker.List(plan, func(t *broker.Topic) (exists bool, err error) {
-		if exists, err = c.exists(ctx, t.Name); err != nil {
-			return exists, failure(err)
-		}
-		return exists, nil
+	return broker.List(plan, failure, func(t *broker.Topic) (bool, error) {
+		return c.exists(ctx, t.Name)
 	})
 }
 

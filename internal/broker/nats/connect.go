@@ -53,6 +53,7 @@ type Config struct {
 
 // Client is one connection to NATS. It is safe for concurrent use.
 type Client struct {
+	broker.Plain
 	cfg    Config
 	tls    *tls.Config
 	denied denials

@@ -81,9 +81,6 @@ func (c *Client) Explain(err error) (why, advice string) {
 	return explain(err), "outboxctl config view shows where nats.url and the credentials come from"
 }
 
-// Advice implements broker.Broker.
-func (c *Client) Advice() string { return "" }
-
 // Findings implements broker.Broker.
 func (c *Client) Findings(bool) []broker.Finding {
 	if c.cfg.NoDedupe {

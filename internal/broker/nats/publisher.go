@@ -15,35 +15,29 @@ import (
 	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
-// Publisher sends the dispatcher's batches to subjects, one message at a time, and waits for
-// the acknowledgement of the stream that has stored each.
-type Publisher struct {
-	client   *Client
-	subjects map[string]string
-}
-
-var _ dispatch.Publisher = (*Publisher)(nil)
-
-// NewPublisher publishes to the subjects that stand for logical topics.
+// NewPublisher publishes to the subjects that stand for logical topics, one message at a time, and
+// waits for the acknowledgement of the stream that has stored each.
 func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
-	return &Publisher{client: c, subjects: maps.Clone(topics)}
+	return broker.Publisher{
+		Topics: maps.Clone(topics), Noun: "subject", CheckName: CheckName, Missing: codeMissing,
+		Invalid: codeSubject, Timeout: c.cfg.PublishTimeout, Send: c.publish, Ask: c.ask,
+		Failure: failure, Takes: func(string) wire.Limits { return c.limits() },
+	}
 }
 
-// Publish implements [dispatch.Publisher].
-func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
-	subject, err := p.subject(topic)
-	return broker.Publish(ctx, p.client.cfg.PublishTimeout, len(msgs), err, func(ctx, begin context.Context) []dispatch.Result {
-		l, err := p.client.conn.Get(ctx)
-		if err != nil {
-			return broker.All(len(msgs), broker.Unsent(failure(err)))
-		}
-		b := batch{client: p.client, link: l, subject: subject, begin: begin}
-		if msgs[0].OrderingKey == "" {
-			// Each message has an answer of its own, so none has to be isolated.
-			return dispatch.Proven(b.send(ctx, msgs))
-		}
-		return dispatch.InOrder(ctx, msgs, func([]dispatch.Message) int { return 1 }, b.send)
-	})
+func (c *Client) publish(
+	ctx, begin context.Context, subject string, msgs []dispatch.Message,
+) []dispatch.Result {
+	l, err := c.conn.Get(ctx)
+	if err != nil {
+		return broker.All(len(msgs), broker.Unsent(failure(err)))
+	}
+	b := batch{client: c, link: l, subject: subject, begin: begin}
+	if msgs[0].OrderingKey == "" {
+		// Each message has an answer of its own, so none has to be isolated.
+		return dispatch.Proven(b.send(ctx, msgs))
+	}
+	return dispatch.InOrder(ctx, msgs, func([]dispatch.Message) int { return 1 }, b.send)
 }
 
 // batch is one Publish.
@@ -136,29 +130,20 @@ func messageID(ack *jetstream.PubAck) string {
 	return ack.Stream + "/" + strconv.FormatUint(ack.Sequence, 10)
 }
 
-// Ready implements [dispatch.Publisher]: it asks which stream takes the subject. An account that
-// may publish and not ask is a good one; whether its events are taken is seen by the first.
-func (p *Publisher) Ready(ctx context.Context, topic string) error {
-	subject, err := p.subject(topic)
-	if err != nil {
+// ask asks which stream takes a subject. An account that may publish and not ask is a good one;
+// whether its events are taken is seen by the first.
+func (c *Client) ask(ctx context.Context, subject string) error {
+	if _, err := c.streamOf(ctx, subject); !errors.Is(err, errMayNotAsk) {
 		return err
-	}
-	if _, err := p.client.streamOf(ctx, subject); err != nil && !errors.Is(err, errMayNotAsk) {
-		return failure(err)
 	}
 	return nil
 }
 
-// subject resolves a logical topic.
-func (p *Publisher) subject(topic string) (string, error) {
-	return broker.Physical(p.subjects, topic, "subject", CheckName, codeMissing, codeSubject)
-}
-
-// Limits implements [dispatch.Publisher]. A server's max_payload counts headers and body; before it
-// has told its own, that of the most generous one holds.
-func (p *Publisher) Limits(string) wire.Limits {
+// limits are the server's: its max_payload counts headers and body. Before it has told its own,
+// that of the most generous one holds.
+func (c *Client) limits() wire.Limits {
 	payload := largestPayload
-	if l, ok := p.client.conn.Now(); ok && l.conn.MaxPayload() > 0 {
+	if l, ok := c.conn.Now(); ok && l.conn.MaxPayload() > 0 {
 		payload = int(l.conn.MaxPayload())
 	}
 	return limits(payload)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
 	"github.com/outboxctl/outboxctl/internal/broker/nats"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/natstest"
 )
@@ -50,9 +51,9 @@ func requireVerdict(t *testing.T, class dispatch.Class, code string, results []d
 
 func TestPublisherConformance(t *testing.T) {
 	t.Parallel()
-	natstest.Conform(t, func(t *testing.T, s *natstest.Server, subjects map[string]string) dispatch.Publisher {
+	dispatchtest.Run(t, natstest.Broker(func(t *testing.T, s *natstest.Server, subjects map[string]string) dispatch.Publisher {
 		return connect(t, nats.Config{URL: s.ClientURL()}).NewPublisher(subjects)
-	})
+	}))
 }
 
 // What a real server says of each thing that can be wrong with a message or a topic.

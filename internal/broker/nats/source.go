@@ -10,16 +10,15 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
 // source is a durable pull consumer.
 type source struct {
+	broker.Subscription
 	consumer    jetstream.Consumer
 	concurrency int
 	ackWait     time.Duration
-	about       broker.About
 }
 
 // Source implements broker.Broker.
@@ -28,11 +27,13 @@ func (c *Client) Source(ctx context.Context, p broker.SourceParams) (broker.Sour
 	if err != nil {
 		return nil, err
 	}
-	s := &source{consumer: found, concurrency: max(1, p.Concurrency), ackWait: found.CachedInfo().Config.AckWait}
 	config := found.CachedInfo().Config
-	s.about.Ordered, s.about.MaxDeliveries = config.MaxAckPending == 1, max(0, config.MaxDeliver)
+	s := &source{consumer: found, concurrency: max(1, p.Concurrency), ackWait: config.AckWait}
+	s.Failure = failure
+	s.Promise.Ordered = config.MaxAckPending == 1
+	s.Promise.MaxDeliveries = max(0, config.MaxDeliver)
 	if config.AckPolicy != jetstream.AckExplicitPolicy {
-		s.about.Warning = "the consumer does not wait for acknowledgements: what a killed worker held is lost"
+		s.Promise.Warning = "the consumer does not wait for acknowledgements: what a killed worker held is lost"
 	}
 	return s, nil
 }
@@ -163,11 +164,3 @@ func (m *message) Nack() {
 	m.end()
 	_ = m.NakWithDelay(broker.Pause(m.attempt)) // lost: it comes again by itself
 }
-
-// Permanent implements broker.Source.
-func (s *source) Permanent(err error) bool {
-	return errors.Is(err, broker.ErrNoSubscription) || dispatch.ClassOf(failure(err)) == dispatch.Misconfigured
-}
-
-// About implements broker.Source.
-func (s *source) About() broker.About { return s.about }

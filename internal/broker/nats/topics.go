@@ -74,13 +74,13 @@ func (c *Client) streamOf(ctx context.Context, subject string) (string, error) {
 
 // List implements broker.Broker.
 func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
-	return broker.List(plan, func(t *broker.Topic) (exists bool, err error) {
+	return broker.List(plan, failure, func(t *broker.Topic) (exists bool, err error) {
 		stream, err := c.streamOf(ctx, t.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return false, nil
 		}
 		if err != nil {
-			return false, failure(err)
+			return false, err
 		}
 		t.Subscriptions, err = c.consumers(ctx, stream, t.Name)
 		return true, err
@@ -89,26 +89,23 @@ func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker
 
 // consumers are the durable ones of a stream that receive a subject, sorted.
 func (c *Client) consumers(ctx context.Context, stream, subject string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	l, err := c.conn.Get(ctx)
-	if err != nil {
-		return nil, failure(err)
-	}
-	s, err := l.js.Stream(ctx, stream)
-	if err != nil {
-		return nil, failure(err)
-	}
 	names := []string{}
-	list := s.ListConsumers(ctx)
-	for info := range list.Info() {
-		if info.Config.Durable != "" && receives(info.Config, subject) {
-			names = append(names, info.Name)
+	err := c.call(ctx, func(ctx context.Context, js jetstream.JetStream) error {
+		s, err := js.Stream(ctx, stream)
+		if err != nil {
+			return err
 		}
-	}
-	slices.Sort(names)
-	if list.Err() != nil {
-		return nil, failure(list.Err())
+		list := s.ListConsumers(ctx)
+		for info := range list.Info() {
+			if info.Config.Durable != "" && receives(info.Config, subject) {
+				names = append(names, info.Name)
+			}
+		}
+		slices.Sort(names)
+		return list.Err()
+	})
+	if err != nil {
+		return nil, err
 	}
 	return names, nil
 }

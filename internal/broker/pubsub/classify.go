@@ -61,8 +61,3 @@ func explain(err error) string {
 		return err.Error()
 	}
 }
-
-// misconfigured is a failure found here, before the broker could answer with it.
-func misconfigured(code codes.Code, err error) *dispatch.Failure {
-	return dispatch.NewFailure(dispatch.Misconfigured, code.String(), err)
-}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/pubsubtest"
@@ -11,5 +12,5 @@ import (
 
 func TestPublisherConformance(t *testing.T) {
 	t.Parallel()
-	pubsubtest.Conform(t, logical, topicPath, func(t *testing.T) (*devstack.PubSub, dispatch.Publisher) { return start(t, pubsub.Config{}) })
+	dispatchtest.Run(t, pubsubtest.Broker(logical, topicPath, func(t *testing.T) (*devstack.PubSub, dispatch.Publisher) { return start(t, pubsub.Config{}) }))
 }

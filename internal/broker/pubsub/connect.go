@@ -22,8 +22,8 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultProbeTimeout bounds one readiness probe.
-	DefaultProbeTimeout = 5 * time.Second
+	// probeTimeout bounds one question to the broker.
+	probeTimeout = 5 * time.Second
 	// DefaultMaxOutstandingBytes is how much may wait for the broker's answer at once.
 	DefaultMaxOutstandingBytes = 64 << 20
 	// DefaultConcurrency is how many publish requests may be under way at once.
@@ -49,8 +49,6 @@ type Config struct {
 	// PublishTimeout bounds one Publish call as a whole, isolation of a rejected
 	// message included; 0 is the dispatcher's default. Its lease must outlast it.
 	PublishTimeout time.Duration
-	// ProbeTimeout bounds one Ready call.
-	ProbeTimeout time.Duration
 	// MaxOutstandingBytes blocks further requests to a topic while this much is unanswered.
 	MaxOutstandingBytes int64
 	// Concurrency is the number of requests to one topic under way at once.
@@ -65,7 +63,6 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.PublishTimeout = cmp.Or(c.PublishTimeout, engine.DefaultPublishTimeout)
-	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, DefaultProbeTimeout)
 	c.MaxOutstandingBytes = cmp.Or(c.MaxOutstandingBytes, DefaultMaxOutstandingBytes)
 	c.Concurrency = cmp.Or(c.Concurrency, DefaultConcurrency)
 	c.Connections = cmp.Or(c.Connections, 1)
@@ -79,7 +76,7 @@ func (c Config) validate() error {
 	} else if err := ValidateProject(c.Project, c.Emulator != ""); err != nil {
 		errs = append(errs, err)
 	}
-	if c.PublishTimeout < 0 || c.ProbeTimeout < 0 {
+	if c.PublishTimeout < 0 {
 		errs = append(errs, errors.New("pub/sub timeouts must be positive"))
 	}
 	if c.MaxOutstandingBytes < 0 || c.Concurrency < 0 || c.Connections < 0 {
@@ -112,10 +109,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to pub/sub project %s: %w", cfg.Project, err)
 	}
-	return &Client{
-		cfg:    cfg,
-		pubsub: client,
-	}, nil
+	return &Client{cfg: cfg, pubsub: client}, nil
 }
 
 // Over is a client on a connection of another, which closes it. Its retries are

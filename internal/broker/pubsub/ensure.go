@@ -180,7 +180,7 @@ func (e *ensurer) makeSubscription(ctx context.Context, id, topic, deadLetterTop
 
 // call bounds one administrative call.
 func (e *ensurer) call(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, e.client.cfg.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	return f(ctx)
 }

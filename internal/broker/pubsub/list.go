@@ -16,15 +16,18 @@ import (
 // List asks the broker about every planned topic. A topic that is missing or
 // forbidden is an answer, carried in its state; an unreachable broker is an error.
 func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker.Topic, error) {
-	return broker.List(plan, func(t *broker.Topic) (bool, error) { return c.describe(ctx, t) })
+	return broker.List(plan, failure, func(t *broker.Topic) (bool, error) {
+		return c.describe(ctx, t)
+	})
 }
 
 // describe adds what is attached to a topic and reports whether the broker has it.
 func (c *Client) describe(ctx context.Context, t *broker.Topic) (exists bool, err error) {
 	if err := ValidateName(broker.KindTopic, t.Name); err != nil {
-		return false, misconfigured(codes.FailedPrecondition, err)
+		t.State, t.Error = broker.TopicRefused, err.Error()
+		return true, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	path := c.topicPath(t.Name)
 	_, err = c.pubsub.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: path})
@@ -32,7 +35,7 @@ func (c *Client) describe(ctx context.Context, t *broker.Topic) (exists bool, er
 		return false, nil
 	}
 	if err != nil {
-		return false, failure(err)
+		return false, err
 	}
 	it := c.pubsub.TopicAdminClient.ListTopicSubscriptions(ctx, &pubsubpb.ListTopicSubscriptionsRequest{Topic: path})
 	for {
@@ -42,7 +45,7 @@ func (c *Client) describe(ctx context.Context, t *broker.Topic) (exists bool, er
 			return true, nil
 		}
 		if err != nil {
-			return true, failure(err)
+			return true, err
 		}
 		t.Subscriptions = append(t.Subscriptions, lastPart(name))
 	}

@@ -30,19 +30,24 @@ const orderedRequests = 64
 // background behind a timer; the dispatcher has whole batches already, so going
 // straight to the RPC is twice as fast and leaves nothing running behind it.
 type Publisher struct {
+	broker.Publisher
 	client *Client
-	topics map[string]string
 	// flows bounds each topic for itself: a topic that does not answer must not
 	// take the room of the others, which would then time out with it. Requests of
 	// ordering keys are small and many, and have room of their own.
 	flows, orderedFlows map[string]*flow
 }
 
-var _ dispatch.Publisher = (*Publisher)(nil)
-
 // NewPublisher publishes to the physical topics that stand for the logical ones.
 func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
-	p := &Publisher{client: c, topics: maps.Clone(topics), flows: make(map[string]*flow, len(topics)), orderedFlows: make(map[string]*flow, len(topics))}
+	p := &Publisher{client: c, flows: map[string]*flow{}, orderedFlows: map[string]*flow{}}
+	// A name the broker would call an invalid argument is the topic's fault, not the messages'.
+	p.Publisher = broker.Publisher{
+		Topics: maps.Clone(topics), Noun: "Pub/Sub topic", CheckName: ValidateName,
+		Missing: codes.NotFound.String(), Invalid: codes.FailedPrecondition.String(),
+		Timeout: c.cfg.PublishTimeout, Send: p.publish, Ask: c.ask, Failure: failure,
+		Takes: func(string) wire.Limits { return wire.PubSubLimits() },
+	}
 	for _, physical := range topics {
 		p.flows[c.topicPath(physical)] = newFlow(c.cfg.Concurrency, c.cfg.MaxOutstandingBytes)
 		p.orderedFlows[c.topicPath(physical)] = newFlow(orderedRequests, c.cfg.MaxOutstandingBytes)
@@ -50,32 +55,28 @@ func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
 	return p
 }
 
-// Limits implements [dispatch.Publisher].
-func (p *Publisher) Limits(string) wire.Limits { return wire.PubSubLimits() }
-
-// Publish implements [dispatch.Publisher]. It returns at the latest when the
-// configured publish timeout has passed, counted over all its requests.
+// publish returns at the latest when ctx ends, counted over all its requests.
 //
-// A request that was cut off by ctx or by the timeout may still be stored: the
-// cancellation races with the server. Its messages come back as Canceled or
-// DeadlineExceeded and must be treated as perhaps published.
-func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
-	msgs = traced(msgs)
-	path, err := p.path(topic)
-	return broker.Publish(ctx, p.client.cfg.PublishTimeout, len(msgs), err, func(ctx, begin context.Context) []dispatch.Result {
-		if msgs[0].OrderingKey != "" {
-			return p.publishInOrder(ctx, begin, path, msgs)
-		}
-		results := make([]dispatch.Result, len(msgs))
-		var wg sync.WaitGroup
-		for part := range requests(path, msgs) {
-			wg.Go(func() {
-				copy(results[part.from:part.to], p.request(ctx, begin, path, msgs[part.from:part.to], part.bytes))
-			})
-		}
-		wg.Wait()
-		return results
-	})
+// A request that was cut off may still be stored: the cancellation races with the
+// server. Its messages come back as Canceled or DeadlineExceeded and must be
+// treated as perhaps published.
+func (p *Publisher) publish(
+	ctx, begin context.Context, topic string, msgs []dispatch.Message,
+) []dispatch.Result {
+	msgs, path := traced(msgs), p.client.topicPath(topic)
+	if msgs[0].OrderingKey != "" {
+		return p.publishInOrder(ctx, begin, path, msgs)
+	}
+	results := make([]dispatch.Result, len(msgs))
+	var wg sync.WaitGroup
+	for part := range requests(path, msgs) {
+		wg.Go(func() {
+			some := msgs[part.from:part.to]
+			copy(results[part.from:], p.request(ctx, begin, path, some, part.bytes))
+		})
+	}
+	wg.Wait()
+	return results
 }
 
 // publishInOrder publishes messages of one ordering key, one request after the
@@ -134,16 +135,6 @@ func (p *Publisher) send(ctx, begin context.Context, room *flow, path string, ms
 		results[i].MessageID = id
 	}
 	return results
-}
-
-// path resolves a logical topic. A name the broker would call an invalid argument
-// is the topic's fault, not the messages'.
-func (p *Publisher) path(topic string) (string, error) {
-	physical, err := broker.Physical(p.topics, topic, "Pub/Sub topic", ValidateName, codes.NotFound.String(), codes.FailedPrecondition.String())
-	if err != nil {
-		return "", err
-	}
-	return p.client.topicPath(physical), nil
 }
 
 func weight(msgs []dispatch.Message) (n int64) {
@@ -258,26 +249,19 @@ func (f *flow) acquire(ctx context.Context, size int64) (release func(), err err
 
 const publishPermission = "pubsub.topics.publish"
 
-// Ready implements [dispatch.Publisher]: one lookup that stores nothing.
+// ask is one lookup that stores nothing.
 //
 // Looking a topic up needs a permission that the role roles/pubsub.publisher does
 // not have. An account that may publish and nothing else is the usual and the
 // right one, so a refused lookup asks what the account may do instead: that
 // question needs no permission at all.
-func (p *Publisher) Ready(ctx context.Context, topic string) error {
-	path, err := p.path(topic)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.client.cfg.ProbeTimeout)
+func (c *Client) ask(ctx context.Context, topic string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	admin := p.client.pubsub.TopicAdminClient
-	_, err = admin.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: path}, once())
-	if err == nil {
-		return nil
-	}
+	admin, path := c.pubsub.TopicAdminClient, c.topicPath(topic)
+	_, err := admin.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: path}, once())
 	if codeOf(err) != codes.PermissionDenied {
-		return failure(err)
+		return err
 	}
 	allowed, testErr := admin.TestIamPermissions(ctx, &iampb.TestIamPermissionsRequest{
 		Resource:    path,
@@ -285,11 +269,11 @@ func (p *Publisher) Ready(ctx context.Context, topic string) error {
 	}, once())
 	switch {
 	case testErr != nil && codeOf(testErr) != codes.Unimplemented:
-		return failure(testErr)
+		return testErr
 	case testErr == nil && slices.Contains(allowed.GetPermissions(), publishPermission):
 		return nil
 	}
-	return failure(fmt.Errorf("publish to %s is not permitted: %w", path, err))
+	return fmt.Errorf("publish to %s is not permitted: %w", path, err)
 }
 
 // clientTrace is the attribute in which Google's clients look for the trace of a message. Events

@@ -55,6 +55,7 @@ type Config struct {
 
 // Client is one connection to RabbitMQ. It is safe for concurrent use.
 type Client struct {
+	broker.Plain
 	cfg  Config
 	tls  *tls.Config
 	dial func() (*amqp.Connection, error)

@@ -97,12 +97,6 @@ func (c *Client) Explain(err error) (why, advice string) {
 	return explain(err), "outboxctl config view shows where rabbitmq.url and the account come from"
 }
 
-// Advice implements broker.Broker.
-func (c *Client) Advice() string { return "" }
-
-// Findings implements broker.Broker.
-func (c *Client) Findings(bool) []broker.Finding { return nil }
-
 // CheckName refuses the name of a topic, which is that of an exchange and the beginning of routing
 // keys, or of a queue (broker.KindSubscription) that the broker would refuse.
 func CheckName(kind, name string) error {

@@ -29,50 +29,50 @@ const (
 	nameBytes = 255
 )
 
-// Publisher sends the dispatcher's batches to exchanges, and waits for the broker's confirmations.
-type Publisher struct {
-	client *Client
-	topics map[string]string
-}
-
-var _ dispatch.Publisher = (*Publisher)(nil)
-
-// NewPublisher publishes to the physical topics that stand for logical ones.
+// NewPublisher publishes to the exchanges of the physical topics that stand for logical ones, and
+// waits for the broker's confirmations.
 func (c *Client) NewPublisher(topics map[string]string) dispatch.Publisher {
-	return &Publisher{client: c, topics: maps.Clone(topics)}
+	return broker.Publisher{
+		Topics: maps.Clone(topics), Noun: "RabbitMQ topic", CheckName: CheckName, Missing: "404",
+		Invalid: "404", Timeout: c.cfg.PublishTimeout, Send: c.publish, Failure: failure,
+		Takes: func(string) wire.Limits { return c.limits() },
+		// That no queue is bound to the exchange is seen by the first message.
+		Ask: func(ctx context.Context, topic string) error {
+			return c.askExchange(ctx, c.exchangeOf(topic))
+		},
+	}
 }
 
-// Publish implements [dispatch.Publisher].
-func (p *Publisher) Publish(ctx context.Context, topic string, msgs []dispatch.Message) []dispatch.Result {
-	to, err := p.target(topic)
-	return broker.Publish(ctx, p.client.cfg.PublishTimeout, len(msgs), err, func(ctx, begin context.Context) []dispatch.Result {
-		send := func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
-			return p.send(ctx, begin, to, msgs)
-		}
-		if msgs[0].OrderingKey != "" {
-			return dispatch.InOrder(ctx, msgs, func([]dispatch.Message) int { return 1 }, send)
-		}
-		results := make([]dispatch.Result, len(msgs))
-		var parts sync.WaitGroup
-		for from := 0; from < len(msgs); from += requestMessages {
-			part := msgs[from:min(from+requestMessages, len(msgs))]
-			parts.Go(func() { copy(results[from:], dispatch.Isolate(ctx, part, send)) })
-		}
-		parts.Wait()
-		return dispatch.Proven(results)
-	})
+func (c *Client) publish(
+	ctx, begin context.Context, topic string, msgs []dispatch.Message,
+) []dispatch.Result {
+	to := target{topic: topic, exchanges: c.cfg.Exchange, routingKeys: c.cfg.RoutingKey}
+	send := func(ctx context.Context, msgs []dispatch.Message) []dispatch.Result {
+		return c.send(ctx, begin, to, msgs)
+	}
+	if msgs[0].OrderingKey != "" {
+		return dispatch.InOrder(ctx, msgs, func([]dispatch.Message) int { return 1 }, send)
+	}
+	results := make([]dispatch.Result, len(msgs))
+	var parts sync.WaitGroup
+	for from := 0; from < len(msgs); from += requestMessages {
+		part := msgs[from:min(from+requestMessages, len(msgs))]
+		parts.Go(func() { copy(results[from:], dispatch.Isolate(ctx, part, send)) })
+	}
+	parts.Wait()
+	return dispatch.Proven(results)
 }
 
 // send publishes on a channel of its own.
-func (p *Publisher) send(ctx, begin context.Context, to target, msgs []dispatch.Message) []dispatch.Result {
+func (c *Client) send(ctx, begin context.Context, to target, msgs []dispatch.Message) []dispatch.Result {
 	if err := begin.Err(); err != nil { // there may be room, but it is too late
 		return broker.All(len(msgs), dispatch.Unsent(err))
 	}
-	if err := p.client.room.Acquire(begin, 1); err != nil {
+	if err := c.room.Acquire(begin, 1); err != nil {
 		return broker.All(len(msgs), dispatch.Unsent(err))
 	}
-	defer p.client.room.Release(1)
-	l, err := p.client.conn.Get(begin)
+	defer c.room.Release(1)
+	l, err := c.conn.Get(begin)
 	if err != nil {
 		return broker.All(len(msgs), broker.Unsent(failure(err)))
 	}
@@ -119,31 +119,9 @@ func (t target) routingKey(m *dispatch.Message) string {
 	).Replace(t.routingKeys)
 }
 
-// target resolves a logical topic.
-func (p *Publisher) target(topic string) (target, error) {
-	physical, err := broker.Physical(p.topics, topic, "RabbitMQ topic", CheckName, "404", "404")
-	return target{topic: physical, exchanges: p.client.cfg.Exchange, routingKeys: p.client.cfg.RoutingKey}, err
-}
-
-// Ready implements [dispatch.Publisher]: it asks for the exchange. That no queue is bound to it is
-// seen by the first message.
-func (p *Publisher) Ready(ctx context.Context, topic string) error {
-	to, err := p.target(topic)
-	if err != nil {
-		return err
-	}
-	err = p.client.ask(ctx, func(ch *amqp.Channel) error {
-		return ch.ExchangeDeclarePassive(to.exchange(), amqp.ExchangeTopic, true, false, false, false, nil)
-	})
-	if err != nil {
-		return failure(err)
-	}
-	return nil
-}
-
-// Limits implements [dispatch.Publisher].
-func (p *Publisher) Limits(string) wire.Limits {
-	if l, ok := p.client.conn.Now(); ok && l.conn.Config.FrameSize > 0 {
+// limits are those of a broker with frames of the size that it has told.
+func (c *Client) limits() wire.Limits {
+	if l, ok := c.conn.Now(); ok && l.conn.Config.FrameSize > 0 {
 		return limits(l.conn.Config.FrameSize)
 	}
 	return limits(defaultFrame)

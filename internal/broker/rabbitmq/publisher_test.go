@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/dispatch"
+	"github.com/outboxctl/outboxctl/dispatch/dispatchtest"
 	front "github.com/outboxctl/outboxctl/dispatch/rabbitmq"
 	"github.com/outboxctl/outboxctl/internal/broker/rabbitmq"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/rabbittest"
@@ -53,19 +54,21 @@ func requireVerdict(t *testing.T, class dispatch.Class, code string, results []d
 
 func TestPublisherConformance(t *testing.T) {
 	t.Parallel()
-	node.Conform(t, func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher {
+	node.Need(t)
+	dispatchtest.Run(t, node.Broker(func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher {
 		return connect(t, rabbitmq.Config{URL: url(rabbittest.Admin, addr)}).NewPublisher(topics)
-	})
+	}))
 }
 
 // The public package, on connections of a program.
 func TestFrontConformance(t *testing.T) {
 	t.Parallel()
-	node.Conform(t, func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher {
+	node.Need(t)
+	dispatchtest.Run(t, node.Broker(func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher {
 		p := front.New(func() (*amqp.Connection, error) { return amqp.Dial(url(rabbittest.Admin, addr)) }, topics, front.Options{})
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
 		return patient{p}
-	})
+	}))
 }
 
 // patient gives a call a minute, as connect does: a dispatcher says how long one may take.

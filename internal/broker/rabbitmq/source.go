@@ -8,7 +8,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
@@ -22,6 +21,7 @@ const held = 256
 
 // source is a queue.
 type source struct {
+	broker.Subscription
 	client      *Client
 	queue       string
 	concurrency int
@@ -36,7 +36,14 @@ func (c *Client) Source(ctx context.Context, p broker.SourceParams) (broker.Sour
 	case !exists:
 		return nil, fmt.Errorf("queue %s: %w", p.Subscription, broker.ErrNoSubscription)
 	}
-	return &source{client: c, queue: p.Subscription, concurrency: max(1, p.Concurrency)}, nil
+	return &source{
+		client: c, queue: p.Subscription, concurrency: max(1, p.Concurrency),
+		// AMQP does not tell how a queue was declared: this is what topic ensure makes, and to keep
+		// a key's order where nobody asked for it costs nothing.
+		Subscription: broker.Subscription{
+			Failure: failure, Promise: broker.About{Ordered: true, MaxDeliveries: maxDeliveries},
+		},
+	}, nil
 }
 
 // Receive implements broker.Source.
@@ -129,15 +136,4 @@ func (m *message) Nack() {
 		_ = wait.For(m.ctx, broker.Pause(m.attempt)) // it is given back either way
 		_ = m.delivery.Nack(false, true)
 	})
-}
-
-// Permanent implements broker.Source.
-func (s *source) Permanent(err error) bool {
-	return errors.Is(err, broker.ErrNoSubscription) || dispatch.ClassOf(failure(err)) == dispatch.Misconfigured
-}
-
-// About implements broker.Source. AMQP does not tell how a queue was declared: this is what topic
-// ensure makes, and to keep a key's order where nobody asked for it costs nothing.
-func (s *source) About() broker.About {
-	return broker.About{Ordered: true, MaxDeliveries: maxDeliveries}
 }

@@ -60,10 +60,14 @@ func (c *Client) exchangeOf(topic string) string {
 	return target{topic: topic, exchanges: c.cfg.Exchange}.exchange()
 }
 
-func (c *Client) hasExchange(ctx context.Context, name string) (bool, error) {
-	return found(c.ask(ctx, func(ch *amqp.Channel) error {
+func (c *Client) askExchange(ctx context.Context, name string) error {
+	return c.ask(ctx, func(ch *amqp.Channel) error {
 		return ch.ExchangeDeclarePassive(name, amqp.ExchangeTopic, true, false, false, false, nil)
-	}))
+	})
+}
+
+func (c *Client) hasExchange(ctx context.Context, name string) (bool, error) {
+	return found(c.askExchange(ctx, name))
 }
 
 func (c *Client) hasQueue(ctx context.Context, name string) (bool, error) {
@@ -99,23 +103,16 @@ func (c *Client) List(ctx context.Context, plan []broker.PlannedTopic) ([]broker
 	for _, t := range plan {
 		queues[t.Name] = t.Subscription
 	}
-	return broker.List(plan, func(t *broker.Topic) (exists bool, err error) {
+	return broker.List(plan, failure, func(t *broker.Topic) (exists bool, err error) {
 		if exists, err = c.hasExchange(ctx, c.exchangeOf(t.Name)); err != nil || !exists {
-			return exists, wrapped(err)
+			return exists, err
 		}
 		queue, err := c.hasQueue(ctx, queues[t.Name])
 		if queue {
 			t.Subscriptions = append(t.Subscriptions, queues[t.Name])
 		}
-		return true, wrapped(err)
+		return true, err
 	})
-}
-
-func wrapped(err error) error {
-	if err == nil {
-		return nil
-	}
-	return failure(err)
 }
 
 // Ensure implements broker.Broker. A message that no queue takes comes back to the publisher, so

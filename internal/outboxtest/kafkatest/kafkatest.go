@@ -137,29 +137,26 @@ func refusal(req *kmsg.ProduceRequest, code int16) kmsg.Response {
 	return resp
 }
 
-// Conform runs dispatchtest on publishers that do not compress, each on a cluster of its own.
-func Conform(t *testing.T, open func(t *testing.T, c *kfake.Cluster,
-	topics map[string]string) dispatch.Publisher) {
-	t.Helper()
-	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker { return Broker(t, open) })
-}
-
-// Broker is a cluster with a publisher, for a test.
-func Broker(t *testing.T, open func(t *testing.T, c *kfake.Cluster,
-	topics map[string]string) dispatch.Publisher) dispatchtest.Broker {
-	t.Helper()
-	c := Start(t, kfake.SeedTopics(1, "orders-v1"))
-	g := &gate{Gate: gatetest.New(map[dispatch.Class]*kerr.Error{
-		dispatch.Retryable: kerr.NotEnoughReplicas, dispatch.Refused: kerr.InvalidRecord,
-		dispatch.Misconfigured: kerr.TopicAuthorizationFailed,
-	})}
-	g.control(t, c)
-	return g.Broker(dispatchtest.Broker{
-		Publisher: open(t, c, map[string]string{"orders": "orders-v1", "missing": "missing-v1"}), Topic: "orders", MissingTopic: "missing",
-		Stored: func() []dispatch.Message { return Stored(t, c, "orders-v1") },
-		Away: func() func() {
-			g.away.Store(true)
-			return func() { g.away.Store(false) }
-		},
-	})
+// Broker is a cluster with a publisher that does not compress, for a test.
+func Broker(
+	open func(t *testing.T, c *kfake.Cluster, topics map[string]string) dispatch.Publisher,
+) func(*testing.T) dispatchtest.Broker {
+	return func(t *testing.T) dispatchtest.Broker {
+		t.Helper()
+		c := Start(t, kfake.SeedTopics(1, "orders-v1"))
+		g := &gate{Gate: gatetest.New(map[dispatch.Class]*kerr.Error{
+			dispatch.Retryable: kerr.NotEnoughReplicas, dispatch.Refused: kerr.InvalidRecord,
+			dispatch.Misconfigured: kerr.TopicAuthorizationFailed,
+		})}
+		g.control(t, c)
+		return g.Broker(dispatchtest.Broker{
+			Publisher: open(t, c, map[string]string{"orders": "orders-v1", "missing": "missing-v1"}),
+			Topic:     "orders", MissingTopic: "missing",
+			Stored: func() []dispatch.Message { return Stored(t, c, "orders-v1") },
+			Away: func() func() {
+				g.away.Store(true)
+				return func() { g.away.Store(false) }
+			},
+		})
+	}
 }

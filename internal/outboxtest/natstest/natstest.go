@@ -128,38 +128,34 @@ func (g gate) pass(conn *nats.Conn, m *nats.Msg) {
 		Data: m.Data})
 }
 
-// Conform runs dispatchtest on publishers to the given subjects, each on a server of its own.
-func Conform(t *testing.T, open func(t *testing.T, s *Server, subjects map[string]string) dispatch.Publisher) {
-	t.Helper()
-	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker { return Broker(t, open) })
-}
-
 // Broker is a server with a publisher, for a test.
-func Broker(t *testing.T, open func(t *testing.T, s *Server, subjects map[string]string) dispatch.Publisher) dispatchtest.Broker {
-	t.Helper()
-	s := Start(t, nil)
-	conn, err := nats.Connect(s.ClientURL(), nats.ReconnectWait(20*time.Millisecond),
-		nats.MaxReconnects(-1))
-	require.NoError(t, err)
-	t.Cleanup(conn.Close)
-	js := Admin(t, s.ClientURL())
-	Stream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"stored.orders"}})
-	g := gate{gatetest.New(map[dispatch.Class]string{
-		dispatch.Retryable: insufficient, dispatch.Refused: tooLarge, dispatch.Misconfigured: full,
-	})}
-	_, err = conn.Subscribe("orders", func(m *nats.Msg) { g.pass(conn, m) })
-	require.NoError(t, err)
-	require.NoError(t, conn.Flush())
-	return g.Broker(dispatchtest.Broker{
-		Publisher: gated{open(t, s, map[string]string{"orders": "orders", "behind": "stored.orders",
-			"missing": "nowhere"})},
-		Topic: "orders", MissingTopic: "missing",
-		Stored: func() []dispatch.Message { return Stored(t, js, "ORDERS") },
-		Away: func() func() {
-			s.Stop()
-			return func() { s.Again(t) }
-		},
-	})
+func Broker(
+	open func(t *testing.T, s *Server, subjects map[string]string) dispatch.Publisher,
+) func(*testing.T) dispatchtest.Broker {
+	return func(t *testing.T) dispatchtest.Broker {
+		t.Helper()
+		s := Start(t, nil)
+		js := Admin(t, s.ClientURL())
+		Stream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"stored.orders"}})
+		g := gate{gatetest.New(map[dispatch.Class]string{
+			dispatch.Retryable: insufficient, dispatch.Refused: tooLarge,
+			dispatch.Misconfigured: full,
+		})}
+		_, err := js.Conn().Subscribe("orders", func(m *nats.Msg) { g.pass(js.Conn(), m) })
+		require.NoError(t, err)
+		require.NoError(t, js.Conn().Flush())
+		return g.Broker(dispatchtest.Broker{
+			Publisher: gated{open(t, s, map[string]string{
+				"orders": "orders", "behind": "stored.orders", "missing": "nowhere",
+			})},
+			Topic: "orders", MissingTopic: "missing",
+			Stored: func() []dispatch.Message { return Stored(t, js, "ORDERS") },
+			Away: func() func() {
+				s.Stop()
+				return func() { s.Again(t) }
+			},
+		})
+	}
 }
 
 // gated answers Ready for the gate's subject by the stream behind it.

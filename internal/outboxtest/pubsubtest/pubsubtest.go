@@ -17,54 +17,49 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
-// Conform runs dispatchtest on publishers to the logical topic, each on a fake of its own where
-// that topic is topicPath.
-func Conform(t *testing.T, topic, topicPath string, start func(*testing.T) (*devstack.PubSub,
-	dispatch.Publisher)) {
-	t.Helper()
-	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker { return Broker(t, topic, topicPath, start) })
-}
-
-// Broker is a fake with a publisher, for a test.
-func Broker(t *testing.T, topic, topicPath string, start func(*testing.T) (*devstack.PubSub,
-	dispatch.Publisher)) dispatchtest.Broker {
-	t.Helper()
-	fake, publisher := start(t)
-	var mu sync.Mutex
-	rejected := map[string]bool{}
-	fake.RejectMessages(func(_ string, m *pubsubpb.PubsubMessage) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return rejected[m.GetAttributes()["event_id"]]
-	})
-	return dispatchtest.Broker{
-		Publisher:    publisher,
-		Topic:        topic,
-		MissingTopic: "missing",
-		Stored: func() (msgs []dispatch.Message) {
-			for _, m := range fake.Stored() {
-				require.Equal(t, topicPath, m.Topic)
-				msgs = append(msgs, dispatch.Message{EventID: m.Attributes["event_id"], Data: m.Data,
-					Attributes: m.Attributes, OrderingKey: m.OrderingKey})
-			}
-			return msgs
-		},
-		Fail: func(class dispatch.Class) {
-			FailAll(fake, map[dispatch.Class]codes.Code{
-				dispatch.Retryable: codes.Unavailable, dispatch.Refused: codes.InvalidArgument, dispatch.Misconfigured: codes.PermissionDenied,
-			}[class])
-		},
-		Recover: func() { fake.OnPublish(nil) },
-		Reject: func(id string) {
+// Broker is a fake with a publisher to a logical topic, which is topicPath there, for a test.
+func Broker(
+	topic, topicPath string, start func(*testing.T) (*devstack.PubSub, dispatch.Publisher),
+) func(*testing.T) dispatchtest.Broker {
+	return func(t *testing.T) dispatchtest.Broker {
+		t.Helper()
+		fake, publisher := start(t)
+		var mu sync.Mutex
+		rejected := map[string]bool{}
+		fake.RejectMessages(func(_ string, m *pubsubpb.PubsubMessage) bool {
 			mu.Lock()
 			defer mu.Unlock()
-			rejected[id] = true
-		},
-		Away: func() func() {
-			fake.Disconnect()
-			return func() { require.NoError(t, fake.Reconnect()) }
-		},
-		Hold: func() (<-chan struct{}, func()) { return Hold(fake) },
+			return rejected[m.GetAttributes()["event_id"]]
+		})
+		return dispatchtest.Broker{
+			Publisher:    publisher,
+			Topic:        topic,
+			MissingTopic: "missing",
+			Stored: func() (msgs []dispatch.Message) {
+				for _, m := range fake.Stored() {
+					require.Equal(t, topicPath, m.Topic)
+					msgs = append(msgs, dispatch.Message{EventID: m.Attributes["event_id"], Data: m.Data,
+						Attributes: m.Attributes, OrderingKey: m.OrderingKey})
+				}
+				return msgs
+			},
+			Fail: func(class dispatch.Class) {
+				FailAll(fake, map[dispatch.Class]codes.Code{
+					dispatch.Retryable: codes.Unavailable, dispatch.Refused: codes.InvalidArgument, dispatch.Misconfigured: codes.PermissionDenied,
+				}[class])
+			},
+			Recover: func() { fake.OnPublish(nil) },
+			Reject: func(id string) {
+				mu.Lock()
+				defer mu.Unlock()
+				rejected[id] = true
+			},
+			Away: func() func() {
+				fake.Disconnect()
+				return func() { require.NoError(t, fake.Reconnect()) }
+			},
+			Hold: func() (<-chan struct{}, func()) { return Hold(fake) },
+		}
 	}
 }
 

@@ -56,31 +56,26 @@ func (n *Node) Stored(t testing.TB, queue string) (out []dispatch.Message) {
 	}
 }
 
-// Conform runs dispatchtest on publishers that reach the node at an address, each to a topic of its
-// own.
-func (n *Node) Conform(t *testing.T,
-	open func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher) {
-	t.Helper()
-	n.Need(t)
-	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker { return n.Broker(t, open) })
-}
-
 // Broker is a topic with a publisher to it, for a test.
-func (n *Node) Broker(t *testing.T,
-	open func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher) dispatchtest.Broker {
-	t.Helper()
-	n.Need(t)
-	p, topic := NewProxy(t, n), n.Topic(t, nil)
-	var all []dispatch.Message
-	return p.Broker(dispatchtest.Broker{
-		Publisher: open(t, p.Addr(), map[string]string{"orders": topic, "missing": "nowhere"}), Topic: "orders", MissingTopic: "missing",
-		Stored: func() []dispatch.Message {
-			all = append(all, n.Stored(t, topic)...)
-			return all
-		},
-		Away: func() func() {
-			p.Away()
-			return func() { p.Back(t) }
-		},
-	})
+func (n *Node) Broker(
+	open func(t *testing.T, addr string, topics map[string]string) dispatch.Publisher,
+) func(*testing.T) dispatchtest.Broker {
+	return func(t *testing.T) dispatchtest.Broker {
+		t.Helper()
+		n.Need(t)
+		p, topic := NewProxy(t, n), n.Topic(t, nil)
+		var all []dispatch.Message
+		return p.Broker(dispatchtest.Broker{
+			Publisher: open(t, p.Addr(), map[string]string{"orders": topic, "missing": "nowhere"}),
+			Topic:     "orders", MissingTopic: "missing",
+			Stored: func() []dispatch.Message {
+				all = append(all, n.Stored(t, topic)...)
+				return all
+			},
+			Away: func() func() {
+				p.Away()
+				return func() { p.Back(t) }
+			},
+		})
+	}
 }

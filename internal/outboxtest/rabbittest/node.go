@@ -21,6 +21,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/internal/devstack"
 )
 
 // The accounts of a node. Limited may do nothing but connect.
@@ -70,8 +72,8 @@ func Start() (n *Node, err error) {
 	if err := n.own(); err != nil {
 		return nil, err
 	}
-	if n.port, err = freePort(); err == nil {
-		n.epmd, err = freePort()
+	if n.port, err = devstack.FreePort(); err == nil {
+		n.epmd, err = devstack.FreePort()
 	}
 	if err != nil {
 		return nil, err
@@ -146,7 +148,7 @@ func (n *Node) run(program string, args ...string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the child has its own
-	dist, err := freePort()
+	dist, err := devstack.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -230,14 +232,6 @@ func (n *Node) Channel(t testing.TB) *amqp.Channel {
 	ch, err := conn.Channel()
 	require.NoError(t, err)
 	return ch
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
 // Absent is why there is no node; empty where there is one.

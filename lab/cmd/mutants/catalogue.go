@@ -145,13 +145,13 @@ func again(payload []byte) []byte {
 			"internal/dispatch group.leave", `case errors.Is(r.Err, ErrUnsent):`, `case errors.Is(r.Err, ErrUnsent), r.Err != nil:`),
 		// Only what happened to the very row tells this from a duplicate that the fault explains.
 		planted("one-failure-fails-the-batch", "broker.lost_reply", "I12",
-			"internal/broker/pubsub Publisher.Publish", `		wg.Wait()
-`, `		wg.Wait()
-		for _, r := range results {
-			if r.Err != nil && dispatch.ClassOf(r.Err) == dispatch.Retryable {
-				return broker.All(len(results), r.Err)
-			}
+			"internal/broker/pubsub Publisher.publish", `	wg.Wait()
+`, `	wg.Wait()
+	for _, r := range results {
+		if r.Err != nil && dispatch.ClassOf(r.Err) == dispatch.Retryable {
+			return broker.All(len(results), r.Err)
 		}
+	}
 `),
 		planted("replay-leaves-the-dead-mark", "", "I7 I1 I9", "migrations outbox_replay",
 			`SET dead_at = NULL, passed_at = NULL, attempt_count = 0`, `SET attempt_count = 0`),
