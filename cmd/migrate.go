@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
+	"github.com/outboxctl/outboxctl/internal/pgread"
+	"github.com/outboxctl/outboxctl/migrations"
 )
 
 type migrateUpOptions struct {
@@ -241,4 +245,94 @@ func (l *migrateLimits) options(app *cli.App) migrate.Options {
 		Wait:        never(l.wait),
 		Progress:    func(message string) { fmt.Fprintln(app.Err, message) },
 	}
+}
+
+func newMigrateStatusCmd(app *cli.App) *cobra.Command {
+	return listing(app, &cobra.Command{
+		Use:   "status",
+		Short: "List the migrations and whether this database has them; changes nothing",
+		Long: `List every migration known to this binary or recorded in the database: applied,
+pending, or unknown (recorded by another version of outboxctl). It only reads, and needs no lock.`,
+		Example: "  outboxctl migrate status\n  outboxctl migrate status -o json | jq '.[] | select(.state == \"pending\")'",
+	}, false, migrationView(), from(app.Reads,
+		func(ctx context.Context, db *pgread.DB, _ []string) ([]migrate.StepStatus, error) {
+			return migrate.Status(ctx, db, migrate.Options{})
+		}))
+}
+
+func migrationView() cli.View[migrate.StepStatus] {
+	colours := map[string]cli.Style{
+		migrate.StepApplied: cli.StyleGood, migrate.StepPending: cli.StyleWarn,
+		migrate.StepUnknown: cli.StyleError,
+	}
+	return cli.View[migrate.StepStatus]{
+		ID: func(s migrate.StepStatus) string { return strconv.FormatInt(s.Version, 10) },
+		Columns: cli.Columns[migrate.StepStatus]("version, name, state, applied at=appliedAt").
+			Cell("version", func(s migrate.StepStatus) string { return strconv.FormatInt(s.Version, 10) }).
+			Style("state", func(s migrate.StepStatus) cli.Style { return colours[s.State] }),
+	}
+}
+
+func newMigrateVersionCmd(app *cli.App) *cobra.Command {
+	return showing(app, &cobra.Command{
+		Use:     "version",
+		Short:   "Show the schema version of the database and of this binary; changes nothing",
+		Example: "  outboxctl migrate version\n  outboxctl migrate version -o json",
+	}, from(app.Reads, func(ctx context.Context, db *pgread.DB, _ []string) (migrate.Versions, error) {
+		return migrate.Version(ctx, db, migrate.Options{})
+	}), func(p *cli.Page, v migrate.Versions) {
+		fmt.Fprintf(p, "schema version %d, this binary has %d, pending %d\n",
+			v.Database, v.Binary, v.Pending)
+	})
+}
+
+type migrateGrantsOptions struct {
+	app *cli.App
+
+	names map[string]*string // by role of ours; without those that no flag names
+}
+
+func newMigrateGrantsCmd(app *cli.App) *cobra.Command {
+	opts := &migrateGrantsOptions{app: app, names: map[string]*string{}}
+	cmd := &cobra.Command{
+		Use:   "grants",
+		Short: "Print the GRANT statements of the roles",
+		Long: `Print the statements that give emitter, dispatcher, operator and viewer their rights,
+and nothing else. The migrations run them by themselves when the four roles are new or unused; for
+any other roles you run them, as the owner of the tables. With flags only the roles that they name
+are granted to. No database is needed.
+
+Roles belong to the whole server: a member of one gets its rights in every database that grants to
+it.`,
+		Example: "  outboxctl migrate grants\n  outboxctl migrate grants --emitter shop_api --viewer grafana | psql \"$DATABASE_URL\"",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			maps.DeleteFunc(opts.names, func(role string, _ *string) bool { return !cmd.Flags().Changed(strings.TrimPrefix(role, "outbox_")) })
+			return runMigrateGrants(opts)
+		},
+	}
+	for _, role := range migrate.Roles() {
+		flag := strings.TrimPrefix(role, "outbox_")
+		opts.names[role] = cmd.Flags().String(flag, role, "role that gets the rights of the "+flag)
+	}
+	return cmd
+}
+
+func runMigrateGrants(opts *migrateGrantsOptions) error {
+	names := map[string]string{}
+	for role, name := range opts.names {
+		if *name == "" {
+			return fault.Usagef("--%s: a role name is not empty", strings.TrimPrefix(role, "outbox_"))
+		}
+		names[role] = *name
+	}
+	statements, err := migrate.Grants(migrations.FS, names)
+	if err != nil {
+		return err
+	}
+	for _, s := range statements {
+		if _, err := fmt.Fprintln(opts.app.Out, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/internal/safetext"
+	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func newRegistryCmd(app *cli.App) *cobra.Command {
@@ -179,4 +181,223 @@ func exported(ctx context.Context, app *cli.App, source string) (*registry.Regis
 		return registry.Recorded(ctx, db)
 	}
 	return app.OpenCatalogue(source)
+}
+
+func newRegistryCheckCmd(app *cli.App) *cobra.Command {
+	var pending bool
+	var output cli.Output
+	cmd := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Check a catalogue file, and with --pending try it on the events that wait",
+		Long: `Check a catalogue file without a database: its keys and names, that its schemas
+compile and refer only to files in its folder, that a broker takes its topics. All problems are
+listed at once, each with its line; a keyword that JSON Schema does not know is a warning, because
+it checks nothing.
+
+With --pending every event that waits in the database is judged by the file, and what would die is
+listed with its reason. Nothing is changed. The exit code is then 1 when events would die.`,
+		Example: "  outboxctl registry check doorito.yaml\n  outboxctl registry check doorito.yaml --pending",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runRegistryCheck(cmd.Context(), app, args[0], pending, output)
+		},
+	}
+	cmd.Flags().BoolVar(&pending, "pending", false, "check every waiting event in the database")
+	cli.AddListOutput[registry.Refusal](cmd, &output)
+	return cmd
+}
+
+func runRegistryCheck(ctx context.Context, app *cli.App, file string, pending bool, output cli.Output) error {
+	types, err := openAndWarn(app, file)
+	if err != nil {
+		return err
+	}
+	if !pending {
+		fmt.Fprintf(app.Err, "%s is a valid catalogue: %s on %s\n", safetext.Line(file), words.Counted(int64(len(types.List())), "type"),
+			words.Counted(int64(len(types.Topics())), "topic"))
+		return nil
+	}
+	db, err := app.Reads(ctx)
+	if err != nil {
+		return err
+	}
+	trial, err := registry.Try(ctx, db, types, false)
+	if err != nil {
+		return err
+	}
+	if err := cli.WriteList(app, output, refusalView(), trial.Refused); err != nil {
+		return err
+	}
+	var die int64
+	for _, r := range trial.Refused {
+		die += r.Waiting
+	}
+	fmt.Fprintf(app.Err, "%s waiting, %s of them would die\n", words.Counted(trial.Waiting, "event"), words.Count(die))
+	if die > 0 {
+		return cli.Silent(cli.ExitFailed)
+	}
+	return nil
+}
+
+// openAndWarn reads a catalogue file and prints what is most likely a mistake.
+func openAndWarn(app *cli.App, file string) (*registry.Registry, error) {
+	types, err := app.OpenCatalogue(file)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range types.Warnings() {
+		fmt.Fprintf(app.Err, "warning: %s\n", safetext.Line(w))
+	}
+	return types, nil
+}
+
+func refusalView() cli.View[registry.Refusal] {
+	return cli.View[registry.Refusal]{
+		ID: func(r registry.Refusal) string { return r.Example },
+		Columns: cli.Columns[registry.Refusal]("type=eventType, reason, waiting, published:wide, " +
+			"problem:wrap, example"),
+	}
+}
+
+func newRegistryDiffCmd(app *cli.App) *cobra.Command {
+	var output cli.Output
+	cmd := &cobra.Command{
+		Use:   "diff FILE",
+		Short: "Show what recording a catalogue file would change",
+		Long: `Compare a catalogue file with the catalogue that the database recorded: the types
+that would be added, changed (and in what), renamed or removed, with the number of events that wait.
+Nothing is changed.`,
+		Example: "  outboxctl registry diff doorito.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			types, err := openAndWarn(app, args[0])
+			if err != nil {
+				return err
+			}
+			db, err := app.Reads(cmd.Context())
+			if err != nil {
+				return err
+			}
+			diff, err := registry.Diff(cmd.Context(), db, types)
+			if err != nil {
+				return err
+			}
+			if err := cli.WriteList(app, output, typeChangeView(), diff.Changes); err != nil {
+				return err
+			}
+			if diff.Limits {
+				fmt.Fprintln(app.Err, "the destination takes other messages than the one it was recorded for")
+			}
+			fmt.Fprintf(app.Err, "%s, %d unchanged (recorded revision %d)\n", words.Counted(int64(len(diff.Changes)), "change"), diff.Unchanged, diff.Revision)
+			return nil
+		},
+	}
+	cli.AddListOutput[registry.TypeChange](cmd, &output)
+	return cmd
+}
+
+type registryApplyFlags struct {
+	registry.ApplyParams
+	doFlags
+}
+
+func newRegistryApplyCmd(app *cli.App) *cobra.Command {
+	var f registryApplyFlags
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Record a catalogue in the database",
+		Long: `Record a catalogue file in the database, in one transaction with its audit row. From
+then on outbox_emit refuses by it, publishers that follow the database take it within seconds, and
+others that have the same version may dead-letter by it. What the configured destination takes in a
+message is recorded with it: outbox_emit refuses what is larger.
+
+Adding types needs no confirmation. A changed catalogue is tried on the events that wait and on the
+last 1,000 published ones; what it would refuse, and any removal, has to be confirmed. A type of
+which events wait cannot be removed. Where event types are enums, their new values are added first;
+they stay, whatever happens then.
+
+Deploy in this order: migrate, registry apply, then publishers and emitters as they come.`,
+		Example: "  outboxctl registry apply doorito.yaml --dry-run\n  outboxctl registry apply doorito.yaml --note \"TICKET-7\"",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Actor, f.Note = app.Actor(f.audit), f.audit.Note
+			return runRegistryApply(cmd.Context(), app, args[0], &f)
+		},
+	}
+	cmd.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would change, and change nothing")
+	f.add(cmd)
+	return cmd
+}
+
+func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registryApplyFlags) error {
+	var err error
+	if f.Catalogue, err = openAndWarn(app, file); err != nil {
+		return err
+	}
+	db, err := app.Reads(ctx)
+	if err != nil {
+		return err
+	}
+	params := f.ApplyParams
+	params.DryRun = true
+	result, err := registry.Apply(ctx, db, params)
+	if err != nil {
+		return err
+	}
+	announceApply(app.Err, result)
+	if !f.DryRun && result.Differs() {
+		if result.Asks() {
+			if err := app.Confirm(ctx, f.yes, cli.Destroys, "record it"); err != nil {
+				return err
+			}
+		}
+		params.DryRun, params.Revision = false, &result.Revision
+		if result, err = registry.Apply(ctx, db, params); err != nil {
+			return err
+		}
+	}
+	return cli.WriteObject(app, f.output, result, func(p *cli.Page) { printApply(p, result, app.Where()) })
+}
+
+// announceApply prints what a confirmation is about.
+func announceApply(w io.Writer, r registry.ApplyResult) {
+	for _, c := range r.Changes {
+		if c.Change == registry.TypeRemoved {
+			fmt.Fprintf(w, "%s is removed: emitters are refused, and events of it that come all the same die\n", safetext.Line(c.Type))
+		}
+	}
+	for _, refused := range r.Trial.Refused {
+		fmt.Fprintf(w, "%s: %s would die and %d of those published lately would be refused: %s\n",
+			safetext.Line(refused.EventType), words.Counted(refused.Waiting, "waiting event"), refused.Published, safetext.Line(refused.Problem))
+	}
+}
+
+func printApply(w io.Writer, r registry.ApplyResult, in string) {
+	marks := map[string]string{registry.TypeAdded: "+", registry.TypeChanged: "~", registry.TypeRemoved: "-", registry.TypeRenamed: ">"}
+	for _, c := range r.Changes {
+		fmt.Fprintf(w, "%s %s", marks[c.Change], safetext.Line(c.Type))
+		if len(c.Parts) > 0 {
+			fmt.Fprintf(w, " (%s)", strings.Join(c.Parts, ", "))
+		}
+		fmt.Fprintln(w)
+	}
+	if r.Limits {
+		fmt.Fprintln(w, "~ the destination's limits")
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "note: %s\n", safetext.Line(note))
+	}
+	switch {
+	case !r.Differs():
+		fmt.Fprintf(w, "nothing to record: the database has it already (revision %d)\n", r.Revision)
+	case r.DryRun:
+		fmt.Fprintln(w, "dry run: nothing was changed")
+	default:
+		fmt.Fprintf(w, "recorded %s as revision %d%s (audit %d)\n", safetext.Line(r.Catalogue), r.Revision, in, r.AuditID)
+	}
+}
+
+func typeChangeView() cli.View[registry.TypeChange] {
+	return cli.View[registry.TypeChange]{
+		ID: func(c registry.TypeChange) string { return c.Type },
+		Columns: cli.Columns[registry.TypeChange]("change, type, parts, waiting, namespace:wide").
+			Cell("parts", func(c registry.TypeChange) string { return strings.Join(c.Parts, ", ") }),
+	}
 }
