@@ -11,7 +11,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 	"github.com/outboxctl/outboxctl/internal/words"
@@ -21,8 +20,7 @@ import (
 type auditFlags struct {
 	dlq.AuditParams
 	listFlags
-	since string
-	until string
+	since, until string
 }
 
 func newAuditCmd(app *cli.App) *cobra.Command {
@@ -47,13 +45,6 @@ outboxctl audit undo takes it back where that is possible.`,
 			return box.AuditRuns(ctx, f.AuditParams, each)
 		})
 	})
-	f.add(cmd, app)
-	cmd.AddCommand(newAuditShowCmd(app), newAuditUndoCmd(app))
-	return cmd
-}
-
-// add gives a command the filters of the audit trail.
-func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.DeadLetters, "dead-letters", false, "only what was done to dead letters")
 	flags.StringVar(&f.Actor, "actor", "", "only what this `name` did")
@@ -64,6 +55,8 @@ func (f *auditFlags) add(cmd *cobra.Command, app *cli.App) {
 	flags.StringVar(&f.until, "until", "", "only before this `time`")
 	app.Complete(cmd, "action", cli.OneOf(dlq.AuditActions()...))
 	addListFlags[dlq.AuditRun](cmd, &f.listFlags, "audit row with this `number`")
+	cmd.AddCommand(newAuditShowCmd(app), newAuditUndoCmd(app))
+	return cmd
 }
 
 // check reads the flags by a clock, and reports what is wrong with them.
@@ -90,17 +83,13 @@ func auditRunView() cli.View[dlq.AuditRun] {
 
 // shortRuns is how much of the runs of a table tells them apart.
 func shortRuns(runs []string) int {
-	const least = 8
-	for length := least; ; length++ {
-		seen, longer := map[string]bool{}, false
+	for length, longest := 8, 0; ; length++ {
+		seen := map[string]bool{}
 		for _, run := range runs {
-			if len(run) > length {
-				longer = true
-				run = run[:length]
-			}
-			seen[run] = true
+			seen[run[:min(length, len(run))]] = true
+			longest = max(longest, len(run))
 		}
-		if !longer || len(seen) == len(runs) {
+		if length >= longest || len(seen) == len(runs) {
 			return length
 		}
 	}
@@ -112,8 +101,7 @@ func newAuditShowCmd(app *cli.App) *cobra.Command {
 		Short: "Show one run, and the events it touched",
 		Long: `Show who changed what and why in one run, which events it touched, and whether it
 can be undone.`,
-		Example: "  outboxctl audit show 4b6f1c8e",
-
+		Example:           "  outboxctl audit show 4b6f1c8e",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
 	}, from(app.Outbox,
 		func(ctx context.Context, box *dlq.Outbox, args []string) (*dlq.AuditRunResult, error) {

@@ -23,21 +23,13 @@ type changeOptions struct {
 	// undo is the run that the change takes back.
 	undo *dlq.AuditRunResult
 
-	ids            []string
-	dryRun         bool
-	force          bool
-	yes            bool
-	plan           bool
-	discard        bool
-	rate           cli.RateFlag
-	ramp           bool
-	abortIfDead    cli.ShareFlag
-	watchFor       time.Duration
-	wait           bool
-	timeout        time.Duration
-	checkConsumers []string
-	audit          cli.AuditFlags
-	output         cli.Output
+	ids, checkConsumers                           []string
+	dryRun, force, yes, plan, discard, ramp, wait bool
+	rate                                          cli.RateFlag
+	abortIfDead                                   cli.ShareFlag
+	watchFor, timeout                             time.Duration
+	audit                                         cli.AuditFlags
+	output                                        cli.Output
 }
 
 func runChange(ctx context.Context, opts *changeOptions) error {
@@ -82,7 +74,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 	case opts.plan:
 		return opts.makePlan(ctx, set)
 	}
-	question := fmt.Sprintf("%s %s", set.Action.Verb(), words.Counted(set.Total, set.Action.Noun()))
+	question := set.Action.Verb() + " " + words.Counted(set.Total, set.Action.Noun())
 	if set.Releases > 0 {
 		question += fmt.Sprintf(" and release %s that wait behind them", words.Counted(set.Releases, "event"))
 	}
@@ -114,12 +106,13 @@ func (o *changeOptions) params() (dlq.ChangeParams, error) {
 		o.choose(f, &p)
 	}
 	p.IDs = o.ids // they are read last: standard input may be among them
+	ways, example := o.sources()
 	err := p.Check()
 	switch {
 	case errors.Is(err, dlq.ErrNoSet):
-		return p, fault.Hint(fault.Usagef("specify what to %s: %s", o.action.Verb(), o.sources()), "%s", o.noSetHint())
+		return p, fault.Hint(fault.Usagef("specify what to %s: %s", o.action.Verb(), ways), "%s", example)
 	case err != nil:
-		return p, fault.Usagef("specify %s, not both", o.sources())
+		return p, fault.Usagef("specify %s, not both", ways)
 	case o.plan && o.dryRun:
 		return p, fault.Usagef("--plan changes nothing, so --dry-run does not go with it")
 	case o.wait && (o.plan || o.dryRun):
@@ -198,18 +191,19 @@ func (o *changeOptions) perform(ctx context.Context, box *dlq.Outbox, set *dlq.C
 		rows.bar.Add(n)
 		return rows.add(leftOut)
 	}})
+	leftOut := dlq.RunResult{Counts: plan.LeftOut}
 	if err != nil {
-		if err = rows.close(err); len(plan.LeftOut) > 0 && ctx.Err() == nil {
-			o.summarise(dlq.RunResult{Counts: plan.LeftOut})
-		}
-		if ctx.Err() != nil {
+		switch err = rows.close(err); {
+		case ctx.Err() != nil:
 			fmt.Fprintln(o.app.Err, "interrupted before anything was changed")
+		case len(plan.LeftOut) > 0:
+			o.summarise(leftOut)
 		}
-		return o.hint(err, dlq.RunResult{Counts: plan.LeftOut}, false)
+		return o.hint(err, leftOut, false)
 	}
 	if plan.Total == 0 { // what was wanted has happened before
 		err = rows.close(nil)
-		o.summarise(dlq.RunResult{Counts: plan.LeftOut})
+		o.summarise(leftOut)
 		return err
 	}
 	fmt.Fprintf(o.app.Err, "plan %s\n", plan.ID)
@@ -294,7 +288,6 @@ type changeRows struct {
 	success string
 	brief   bool
 	shown   int64
-	unsaid  int64
 	sent    []dlq.Outcome
 }
 
@@ -326,7 +319,6 @@ func (r *changeRows) add(outcomes []dlq.Outcome) error {
 
 func (r *changeRows) show(row dlq.Outcome) error {
 	if r.shown++; r.brief && r.shown > cli.DefaultLimit {
-		r.unsaid++
 		return nil
 	}
 	return r.Write(row)
@@ -338,8 +330,8 @@ func (r *changeRows) close(err error) error {
 	if closeErr := r.Close(); err == nil {
 		err = closeErr
 	}
-	if r.unsaid > 0 {
-		fmt.Fprintf(r.opts.app.Err, "and %s more\n", words.Count(r.unsaid))
+	if unsaid := r.shown - cli.DefaultLimit; r.brief && unsaid > 0 {
+		fmt.Fprintf(r.opts.app.Err, "and %s more\n", words.Count(unsaid))
 	}
 	return err
 }

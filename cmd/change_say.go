@@ -15,40 +15,18 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// would announces a change, or a look at one.
-func (o *changeOptions) would() string {
-	switch {
-	case o.dryRun:
-		return "would " + o.action.Verb()
-	case o.plan:
-		return "about to plan to " + o.action.Verb()
-	default:
-		return "about to " + o.action.Verb()
-	}
-}
-
-// sources names the ways to say what to change.
-func (o *changeOptions) sources() string {
+// sources names the ways to say what to change, and a command that does.
+func (o *changeOptions) sources() (ways, example string) {
 	switch o.action {
+	case dlq.Republish:
+		return "ids or filters", "outboxctl event republish --type order_created --since 2h --dry-run"
 	case dlq.Retry:
-		return "ids"
+		return "ids", "outboxctl event list --status pending -o id | outboxctl event retry -"
 	case dlq.Erase:
-		return "ids, --aggregate or --tenant"
+		return "ids, --aggregate or --tenant", "outboxctl erase --aggregate TYPE/ID --dry-run"
+	default:
+		return "ids or filters", "outboxctl dlq " + o.action.Verb() + " --reason max_attempts --dry-run"
 	}
-	return "ids or filters"
-}
-
-func (o *changeOptions) noSetHint() string {
-	if o.action == dlq.Republish {
-		return "outboxctl event republish --type order_created --since 2h --dry-run"
-	}
-	if o.action == dlq.Retry {
-		return "outboxctl event list --status pending -o id | outboxctl event retry -"
-	}
-	if o.action == dlq.Erase {
-		return "outboxctl erase --aggregate TYPE/ID --dry-run"
-	}
-	return fmt.Sprintf("outboxctl dlq %s --reason max_attempts --dry-run", o.action.Verb())
 }
 
 // describe says on Err what the set consists of.
@@ -91,25 +69,27 @@ func (o *changeOptions) describe(set *dlq.ChangeSet) {
 	if set.Total == 0 || o.app.InTTY && !o.yes && !o.dryRun && !o.plan {
 		return // there is nothing to do, or the question says it
 	}
-	fmt.Fprintf(w, "%s %s%s\n", o.would(), words.Counted(set.Total, set.Action.Noun()), o.app.Where())
+	would := "about to "
+	switch {
+	case o.dryRun:
+		would = "would "
+	case o.plan:
+		would = "about to plan to "
+	}
+	fmt.Fprintf(w, "%s%s %s%s\n", would, o.action.Verb(), words.Counted(set.Total, set.Action.Noun()), o.app.Where())
 }
 
 // summarise says on Err how many rows had which outcome.
 func (o *changeOptions) summarise(r dlq.RunResult) {
-	var parts []string
 	success := o.action.Success()
 	done := words.Count(r.Counts[success]) + " " + success
 	if o.dryRun {
 		success = o.action.Would()
 		done = words.Count(r.Counts[success]) + " would be " + o.action.Success()
 	}
-	parts = append(parts, done+o.app.Where())
-	for _, outcome := range slices.Sorted(maps.Keys(r.Counts)) {
-		if outcome != success {
-			parts = append(parts, words.Count(r.Counts[outcome])+" "+dlq.Explain(outcome))
-		}
-	}
-	fmt.Fprintln(o.app.Err, strings.Join(parts, "; "))
+	others := maps.Clone(r.Counts)
+	delete(others, success)
+	fmt.Fprintln(o.app.Err, strings.Join(append([]string{done + o.app.Where()}, countTexts(others)...), "; "))
 	if w := r.Watched; w.All() > 0 {
 		fmt.Fprintf(o.app.Err, "of the events sent again %s were published, %s died again, %s keep failing, %s were not tried yet\n",
 			words.Count(w.Published), words.Count(w.Dead), words.Count(w.Failing), words.Count(w.Waiting))

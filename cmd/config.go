@@ -57,7 +57,11 @@ func runConfigView(ctx context.Context, app *cli.App, output cli.Output) error {
 			fmt.Fprintf(app.Err, "warning: the topics shown are those of the built-in catalogue, because the one in use cannot be read: %s\n", safetext.Line(err.Error()))
 		}
 	}
-	if err := cli.WriteList(app, output, configView(), shownSettings(settings)); err != nil {
+	if err := cli.WriteList(app, output, cli.View[ui.Setting]{
+		ID: func(e ui.Setting) string { return e.Key },
+		Columns: cli.Columns[ui.Setting]("key, value, origin, flag:wide, env:wide").
+			Cell("env", func(e ui.Setting) string { return strings.Join(e.Env, " ") }),
+	}, shownSettings(settings)); err != nil {
 		return err
 	}
 	for _, name := range app.UnknownVariables() {
@@ -85,14 +89,6 @@ func shownSettings(values []cli.ConfigValue) []ui.Setting {
 	return entries
 }
 
-func configView() cli.View[ui.Setting] {
-	return cli.View[ui.Setting]{
-		ID: func(e ui.Setting) string { return e.Key },
-		Columns: cli.Columns[ui.Setting]("key, value, origin, flag:wide, env:wide").
-			Cell("env", func(e ui.Setting) string { return strings.Join(e.Env, " ") }),
-	}
-}
-
 // contextEntry is one context as config contexts shows it.
 type contextEntry struct {
 	Name       string `json:"name"`
@@ -110,7 +106,15 @@ func newConfigContextsCmd(app *cli.App) *cobra.Command {
 		Long: `List the contexts of the configuration file: sets of servers, each under one name, of
 which --context, OUTBOXCTL_CONTEXT or config use-context chooses one.`,
 		Example: "  outboxctl config contexts\n  outboxctl stats --context production",
-	}, false, contextView(), func(context.Context, []string) ([]contextEntry, error) {
+	}, false, cli.View[contextEntry]{
+		ID:    func(e contextEntry) string { return e.Name },
+		Empty: "no contexts: the configuration file has none",
+		Columns: cli.Columns[contextEntry]("current, name, kind=production readOnly, database, project").
+			Cell("current", func(e contextEntry) string { return either(e.Current, "*", "") }).
+			Cell("kind", func(e contextEntry) string {
+				return either(e.Production, "production ", "") + either(e.ReadOnly, "read-only", "")
+			}),
+	}, func(context.Context, []string) ([]contextEntry, error) {
 		cfg, err := app.Config()
 		if err != nil {
 			return nil, err
@@ -124,25 +128,6 @@ which --context, OUTBOXCTL_CONTEXT or config use-context chooses one.`,
 		}
 		return entries, nil
 	})
-}
-
-func contextView() cli.View[contextEntry] {
-	mark := func(is bool, word string) string {
-		if is {
-			return word
-		}
-		return ""
-	}
-	return cli.View[contextEntry]{
-		ID:    func(e contextEntry) string { return e.Name },
-		Empty: "no contexts: the configuration file has none",
-		Columns: cli.Columns[contextEntry]("current, name, kind=production readOnly, database, "+
-			"project").
-			Cell("current", func(e contextEntry) string { return mark(e.Current, "*") }).
-			Cell("kind", func(e contextEntry) string {
-				return mark(e.Production, "production ") + mark(e.ReadOnly, "read-only")
-			}),
-	}
 }
 
 func newConfigUseContextCmd(app *cli.App) *cobra.Command {

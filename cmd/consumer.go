@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -37,29 +36,41 @@ age of the oldest event they handled in the last seconds (lag), how many message
 (NATS, Kafka and RabbitMQ tell; Pub/Sub does not), and how many events fail or were given up.
 Consumers that only announced themselves in Redis are listed by name.`,
 		Example: "  outboxctl consumer list\n  outboxctl consumer list --watch\n  outboxctl consumer list -o json | jq -r '.[] | select(.failing > 0).consumer'",
-	}, true, consumerView(), from(app.Outbox,
-		func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Consumer, error) {
-			list, err := consumers.List(ctx, &box.Outbox)
-			if err != nil {
-				return nil, err
-			}
-			if err := consumers.Measure(ctx, list, backlog(app)); err != nil {
-				fmt.Fprintf(app.Err, "not all that waits at the broker is known: %s\n",
-					safetext.Redact(err.Error()))
-			}
-			return list, nil
-		}))
+	}, true, cli.View[stats.Consumer]{
+		ID:    func(c stats.Consumer) string { return c.Consumer },
+		Empty: "no consumer is known; outboxctl consume starts one",
+		Columns: cli.Columns[stats.Consumer]("consumer, subscription, workers, rate, "+
+			"lag=lagSeconds, waiting=backlog, failing, gave up=gaveUp, seen=lastSeenAt, "+
+			"failing since=failingSince:wide").
+			Cell("subscription", func(c stats.Consumer) string { return cmp.Or(safetext.Line(c.Subscription), "-") }).
+			Cell("rate", func(c stats.Consumer) string { return fmt.Sprintf("%.4g/s", c.Rate) }).
+			Cell("lag", func(c stats.Consumer) string {
+				if c.LagSeconds == nil {
+					return "-"
+				}
+				return time.Duration(*c.LagSeconds * float64(time.Second)).Round(time.Millisecond).String()
+			}).
+			Style("failing", func(c stats.Consumer) cli.Style { return warnIf(c.Failing > 0) }).
+			Style("gave up", func(c stats.Consumer) cli.Style { return warnIf(c.GaveUp > 0) }),
+	}, from(app.Outbox, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Consumer, error) {
+		list, err := consumers.List(ctx, &box.Outbox)
+		if err != nil {
+			return nil, err
+		}
+		if err := consumers.Measure(ctx, list, backlog(app)); err != nil {
+			fmt.Fprintf(app.Err, "not all that waits at the broker is known: %s\n", safetext.Redact(err.Error()))
+		}
+		return list, nil
+	}))
 }
 
 // backlog asks the command's broker how many messages wait for a subscription. Who looks at
 // consumers need not know the broker.
 func backlog(app *cli.App) func(ctx context.Context, subscription string) (int64, error) {
 	return func(ctx context.Context, subscription string) (int64, error) {
-		cfg, err := app.Config()
-		if err != nil {
+		if cfg, err := app.Config(); err != nil {
 			return 0, err
-		}
-		if !cfg.BrokerSetUp() {
+		} else if !cfg.BrokerSetUp() {
 			return 0, errors.ErrUnsupported
 		}
 		client, err := app.Broker(ctx)
@@ -73,39 +84,7 @@ func backlog(app *cli.App) func(ctx context.Context, subscription string) (int64
 	}
 }
 
-func consumerView() cli.View[stats.Consumer] {
-	return cli.View[stats.Consumer]{
-		ID:    func(c stats.Consumer) string { return c.Consumer },
-		Empty: "no consumer is known; outboxctl consume starts one",
-		Columns: cli.Columns[stats.Consumer]("consumer, subscription, workers, rate, "+
-			"lag=lagSeconds, waiting=backlog, failing, gave up=gaveUp, seen=lastSeenAt, "+
-			"failing since=failingSince:wide").
-			Cell("subscription", func(c stats.Consumer) string { return dash(c.Subscription) }).
-			Cell("rate", func(c stats.Consumer) string { return fmt.Sprintf("%.4g/s", c.Rate) }).
-			Cell("lag", func(c stats.Consumer) string {
-				if c.LagSeconds == nil {
-					return "-"
-				}
-				return time.Duration(*c.LagSeconds * float64(time.Second)).Round(time.Millisecond).String()
-			}).
-			Style("failing", func(c stats.Consumer) cli.Style { return warnIf(c.Failing > 0) }).
-			Style("gave up", func(c stats.Consumer) cli.Style { return warnIf(c.GaveUp > 0) }),
-	}
-}
-
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return safetext.Line(text)
-}
-
-func warnIf(bad bool) cli.Style {
-	if bad {
-		return cli.StyleWarn
-	}
-	return cli.StyleFaint
-}
+func warnIf(bad bool) cli.Style { return either(bad, cli.StyleWarn, cli.StyleFaint) }
 
 func newConsumerFailuresCmd(app *cli.App) *cobra.Command {
 	var params consumers.FailuresParams
@@ -123,7 +102,15 @@ all is no longer listed. Newest events first.`,
 	}
 	addFailureFilters(cmd, &params)
 	cmd.Flags().IntVar(&params.Limit, "limit", cli.DefaultLimit, "show at most so many")
-	return listing(app, cmd, false, failureView(), func(ctx context.Context, args []string) ([]consumers.Failure, error) {
+	return listing(app, cmd, false, cli.View[consumers.Failure]{
+		ID:    func(f consumers.Failure) string { return f.EventID },
+		Empty: "no failures",
+		Columns: cli.Columns[consumers.Failure]("consumer, event=eventId:whole, type=eventType, "+
+			"state, attempts:110, last=lastAt:100, first=firstAt:wide, namespace:wide, "+
+			"tenant=tenantId:wide, subscription:wide, ordering key=orderingKey:wide, "+
+			"error=lastError:rest").
+			Style("state", func(f consumers.Failure) cli.Style { return warnIf(f.State == consumers.GaveUp) }),
+	}, func(ctx context.Context, args []string) ([]consumers.Failure, error) {
 		params.Consumer = strings.Join(args, "")
 		if err := params.Check(); err != nil {
 			return nil, err
@@ -145,18 +132,6 @@ func addFailureFilters(cmd *cobra.Command, p *consumers.FailuresParams) {
 	flags.StringVar(&p.TenantID, "tenant", "", "only events of this tenant")
 }
 
-func failureView() cli.View[consumers.Failure] {
-	return cli.View[consumers.Failure]{
-		ID:    func(f consumers.Failure) string { return f.EventID },
-		Empty: "no failures",
-		Columns: cli.Columns[consumers.Failure]("consumer, event=eventId:whole, type=eventType, "+
-			"state, attempts:110, last=lastAt:100, first=firstAt:wide, namespace:wide, "+
-			"tenant=tenantId:wide, subscription:wide, ordering key=orderingKey:wide, "+
-			"error=lastError:rest").
-			Style("state", func(f consumers.Failure) cli.Style { return warnIf(f.State == consumers.GaveUp) }),
-	}
-}
-
 func newConsumerShowCmd(app *cli.App) *cobra.Command {
 	var params idem.MarksParams
 	cmd := &cobra.Command{
@@ -172,7 +147,13 @@ may also be a dead letter's id if there is a database to look it up in.`,
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteEventIDs(app, "")),
 	}
 	cmd.Flags().StringSliceVar(&params.Consumers, "consumer", nil, "show only these consumers (repeatable)")
-	return listing(app, cmd, false, consumerMarkView(), func(ctx context.Context, args []string) ([]idem.Mark, error) {
+	colours := map[consume.State]cli.Style{consume.StateProcessed: cli.StyleGood, consume.StateProcessing: cli.StyleWarn, consume.StateUnknown: cli.StyleFaint}
+	return listing(app, cmd, false, cli.View[idem.Mark]{
+		ID: func(m idem.Mark) string { return m.Consumer },
+		Columns: cli.Columns[idem.Mark]("consumer, state, since, expires=expiresAt, "+
+			"inbox=inboxAt, owner:wide, key:wide").
+			Style("state", func(m idem.Mark) cli.Style { return colours[consume.State(m.State)] }),
+	}, func(ctx context.Context, args []string) ([]idem.Mark, error) {
 		params.ID = args[0]
 		if err := params.Check(); err != nil {
 			return nil, err
@@ -187,16 +168,6 @@ may also be a dead letter's id if there is a database to look it up in.`,
 		}
 		return marks, err
 	})
-}
-
-func consumerMarkView() cli.View[idem.Mark] {
-	colours := map[consume.State]cli.Style{consume.StateProcessed: cli.StyleGood, consume.StateProcessing: cli.StyleWarn, consume.StateUnknown: cli.StyleFaint}
-	return cli.View[idem.Mark]{
-		ID: func(m idem.Mark) string { return m.Consumer },
-		Columns: cli.Columns[idem.Mark]("consumer, state, since, expires=expiresAt, "+
-			"inbox=inboxAt, owner:wide, key:wide").
-			Style("state", func(m idem.Mark) cli.Style { return colours[consume.State(m.State)] }),
-	}
 }
 
 type consumerForgetFlags struct {
@@ -248,13 +219,16 @@ func runConsumerForget(ctx context.Context, app *cli.App, f *consumerForgetFlags
 	if err != nil {
 		return err
 	}
-	announceForget(app.Err, f, result)
+	fmt.Fprintf(app.Err, "consumer %s will forget event %s (%s in redis)\n", result.Consumer, result.EventID, result.State)
+	rows := int64(1)
+	switch {
+	case result.InInbox && f.Inbox:
+		rows = cli.Destroys // without the inbox row nothing keeps the effect single
+		fmt.Fprintln(app.Err, "its inbox row will be removed too: the next delivery repeats the effect")
+	case result.InInbox:
+		fmt.Fprintln(app.Err, "its inbox row stays, so the next delivery still has no effect; --inbox removes it")
+	}
 	if !f.DryRun {
-		// Without the inbox row nothing keeps the effect single.
-		rows := int64(1)
-		if f.Inbox && result.InInbox {
-			rows = cli.Destroys
-		}
 		if err := app.Confirm(ctx, f.yes, rows, "forget it"); err != nil {
 			return err
 		}
@@ -262,30 +236,14 @@ func runConsumerForget(ctx context.Context, app *cli.App, f *consumerForgetFlags
 			return err
 		}
 	}
-	return cli.WriteObject(app, f.output, result, func(p *cli.Page) { printForget(p, result, app.Where()) })
-}
-
-// announceForget prints what will be touched.
-func announceForget(w io.Writer, f *consumerForgetFlags, r idem.ForgetResult) {
-	fmt.Fprintf(w, "consumer %s will forget event %s (%s in redis)\n", r.Consumer, r.EventID, r.State)
-	switch {
-	case r.InInbox && f.Inbox:
-		fmt.Fprintln(w, "its inbox row will be removed too: the next delivery repeats the effect")
-	case r.InInbox:
-		fmt.Fprintln(w, "its inbox row stays, so the next delivery still has no effect; --inbox removes it")
-	}
-}
-
-func printForget(w io.Writer, r idem.ForgetResult, in string) {
-	if r.DryRun {
-		fmt.Fprintln(w, "dry run: nothing was changed")
-		return
-	}
-	inbox := ""
-	if r.InboxRemoved {
-		inbox = ", inbox row included"
-	}
-	fmt.Fprintf(w, "%s forgot event %s%s%s (audit %d)\n", r.Consumer, r.EventID, inbox, in, r.AuditID)
+	return cli.WriteObject(app, f.output, result, func(p *cli.Page) {
+		if result.DryRun {
+			fmt.Fprintln(p, "dry run: nothing was changed")
+			return
+		}
+		fmt.Fprintf(p, "%s forgot event %s%s%s (audit %d)\n", result.Consumer, result.EventID,
+			either(result.InboxRemoved, ", inbox row included", ""), app.Where(), result.AuditID)
+	})
 }
 
 func newConsumerRetryCmd(app *cli.App) *cobra.Command {

@@ -21,22 +21,14 @@ import (
 	"github.com/outboxctl/outboxctl/internal/signin"
 )
 
-const (
-	defaultDemoRate = 20
-	defaultDemoSeed = 1
-)
-
 type devOptions struct {
 	app *cli.App
 
+	demo, noUI, logs, reset, yes bool
+
 	duration cli.DurationFlag
-	demo     bool
-	noUI     bool
-	logs     bool
 	demoRate float64
 	demoSeed uint64
-	reset    bool
-	yes      bool
 	output   cli.Output
 
 	talk *lockedWriter // what everything says, as whole lines
@@ -79,8 +71,8 @@ keeps its rows for the next start, unless that one says --reset.`,
 	}
 	cmd.Flags().Var(&opts.duration, "for", "stop after this time")
 	cmd.Flags().BoolVar(&opts.demo, "demo", false, "produce traffic: events of every built-in type, some of which fail")
-	cmd.Flags().Float64Var(&opts.demoRate, "demo-rate", defaultDemoRate, "events per second of --demo")
-	cmd.Flags().Uint64Var(&opts.demoSeed, "seed", defaultDemoSeed, "same seed, same demo traffic")
+	cmd.Flags().Float64Var(&opts.demoRate, "demo-rate", 20, "events per second of --demo")
+	cmd.Flags().Uint64Var(&opts.demoSeed, "seed", 1, "same seed, same demo traffic")
 	cmd.Flags().BoolVar(&opts.noUI, "no-ui", false, "run without the web page")
 	cmd.Flags().BoolVar(&opts.logs, "logs", false, "show the logs on a terminal, not the live view")
 	cmd.Flags().BoolVar(&opts.reset, "reset", false, "delete what earlier runs left in the state folder first")
@@ -169,10 +161,9 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 	}
 	// The servers end after everything that uses them, and also when the context is over.
 	defer func() {
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), devStopTimeout)
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		err = errors.Join(err, servers.Stop(stopCtx))
-		if err == nil {
+		if err = errors.Join(err, servers.Stop(stopCtx)); err == nil {
 			fmt.Fprintln(app.Err, "stopped")
 		}
 	}()
@@ -204,8 +195,11 @@ func serveDev(ctx context.Context, opts *devOptions) (err error) {
 		fmt.Fprintf(app.Err, "events go to %s, not to the fake\n", app.BrokerKind().Title)
 	}
 	warnShadowed(app)
-	human := func(p *cli.Page) { writeExports(p, info) }
-	if err := cli.WriteObject(app, opts.output, info, human); err != nil {
+	if err := cli.WriteObject(app, opts.output, info, func(p *cli.Page) {
+		fmt.Fprintf(p, "export DATABASE_URL='%s'\nexport REDIS_URL='%s'\n"+
+			"export PUBSUB_EMULATOR_HOST='%s'\nexport GOOGLE_CLOUD_PROJECT='%s'\n",
+			info.DatabaseURL, info.RedisURL, info.PubSubEmulator, info.PubSubProject)
+	}); err != nil {
 		return err
 	}
 	if _, given := app.Flag("state-dir"); given {
@@ -220,12 +214,6 @@ func devFarewell(opts *devOptions) string {
 		return fmt.Sprintf("running for %s; Ctrl-C stops everything before", *opts.duration.Value)
 	}
 	return "running; Ctrl-C stops everything"
-}
-
-func writeExports(w io.Writer, info devstate.Info) {
-	fmt.Fprintf(w, "export DATABASE_URL='%s'\nexport REDIS_URL='%s'\n"+
-		"export PUBSUB_EMULATOR_HOST='%s'\nexport GOOGLE_CLOUD_PROJECT='%s'\n",
-		info.DatabaseURL, info.RedisURL, info.PubSubEmulator, info.PubSubProject)
 }
 
 // resetState deletes the servers' folders. The caller holds the lock, so no other process is using

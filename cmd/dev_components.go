@@ -25,12 +25,8 @@ import (
 	"github.com/outboxctl/outboxctl/ui"
 )
 
-const (
-	// devStopTimeout bounds how long the servers may take to stop.
-	devStopTimeout = time.Minute
-	// devServerGrace is how long a dying server's process may outlive its connections.
-	devServerGrace = time.Second
-)
+// devServerGrace is how long a dying server's process may outlive its connections.
+const devServerGrace = time.Second
 
 // A devComponent runs beside the servers until its context ends. It has an App of its own, whose
 // configuration points at the stack.
@@ -41,9 +37,9 @@ type devComponent struct {
 
 // devComponents is what dev runs besides the servers.
 func devComponents(opts *devOptions) []devComponent {
-	components := []devComponent{
-		{"publisher", func(ctx context.Context, app *cli.App) error { return runPublish(ctx, &publishOptions{app: app}) }},
-	}
+	components := []devComponent{{"publisher", func(ctx context.Context, app *cli.App) error {
+		return runPublish(ctx, &publishOptions{app: app})
+	}}}
 	if opts.consumer {
 		components = append(components, devComponent{"consumer", consumeExample})
 	}
@@ -173,11 +169,6 @@ func freeAddr(a *cli.App, usual string) string {
 	return listener.Addr().String()
 }
 
-const (
-	demoReport        = 5 * time.Second
-	sayOutboxPatience = 3 * time.Second
-)
-
 func (o *devOptions) runDemo(ctx context.Context, app *cli.App) error {
 	pool, err := app.Pool(ctx)
 	if err != nil {
@@ -189,7 +180,7 @@ func (o *devOptions) runDemo(ctx context.Context, app *cli.App) error {
 	}
 	emitter := emit.New(types)
 	emitter.Now = app.Now
-	params := demo.Params{Seed: o.demoSeed, Rate: o.demoRate, Report: demoReport, Now: app.Now}
+	params := demo.Params{Seed: o.demoSeed, Rate: o.demoRate, Report: 5 * time.Second, Now: app.Now}
 	report := func(r demo.Report) {
 		fmt.Fprintln(app.Err, r)
 		if ctx.Err() == nil { // the last word comes when the publisher has finished, too
@@ -201,7 +192,7 @@ func (o *devOptions) runDemo(ctx context.Context, app *cli.App) error {
 
 // sayOutbox prints how the events are doing, or nothing when the database does not answer.
 func sayOutbox(ctx context.Context, app *cli.App, info devstate.Info) {
-	ctx, cancel := context.WithTimeout(ctx, sayOutboxPatience)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if o, err := demo.ReadOutbox(ctx, info.DatabaseURL, info.StartedAt); err == nil {
 		fmt.Fprintf(app.Err, "outbox: %d published since the start, %d waiting, %d dead letters open\n",
@@ -249,11 +240,7 @@ func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack,
 	}
 	_, opts.consumer = types.Find("", notifications.EventType)
 	opts.consumer = opts.consumer && app.BrokerKind().Subscription != ""
-	client, err := app.Broker(ctx)
-	if err != nil {
-		return err
-	}
-	plan, err := app.BrokerPlan(ctx, client)
+	client, plan, err := planned(ctx, app)
 	if err != nil {
 		return err
 	}

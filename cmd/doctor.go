@@ -111,7 +111,7 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) docto
 		Registry: types, Now: app.Now,
 		Database: app.Reads, ExecMode: cfg.Database.ExecMode, RemoteDatabase: cfg.RemoteDatabase(), MaxAttempts: cfg.Publish.MaxAttempts,
 		Kind: cfg.BrokerKind(), Emulator: cfg.Value("pubsub.emulator"), EmulatorOrigin: cfg.Origin("pubsub.emulator"),
-		IdempotencyTTL: cfg.Idempotency.TTL,
+		IdempotencyTTL: cfg.Idempotency.TTL, NeedsRedis: cfg.UsesRedis(),
 		Redis: func(ctx context.Context) (consume.ServerReport, error) {
 			client, err := app.Redis()
 			if err != nil {
@@ -123,16 +123,8 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) docto
 			return consume.CheckServer(ctx, client, time.Second)
 		},
 	}
-	p.NeedsRedis = cfg.UsesRedis()
 	if cfg.BrokerSetUp() {
-		p.Broker = func(ctx context.Context) (broker.Broker, []broker.PlannedTopic, error) {
-			client, err := app.Broker(ctx)
-			if err != nil {
-				return nil, nil, err
-			}
-			plan, err := app.BrokerPlan(ctx, client)
-			return client, plan, err
-		}
+		p.Broker = func(ctx context.Context) (broker.Broker, []broker.PlannedTopic, error) { return planned(ctx, app) }
 	}
 	return p
 }

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -20,14 +19,30 @@ import (
 // action and ends the process at once.
 func Main(args []string, streams cli.Streams, environ []string) int {
 	cli.DropWidths()
-	ctx, caught, stop := notifySignals(context.Background())
-	defer stop()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		select {
+		case sig := <-signals:
+			// From here on a second signal ends the process by the operating system's default action.
+			signal.Stop(signals)
+			cancel(signalError(sig.(syscall.Signal)))
+		case <-ctx.Done():
+		}
+	}()
 	code := Run(ctx, args, streams, environ)
-	if sig := caught(); sig != 0 {
+	if sig, caught := errors.AsType[signalError](context.Cause(ctx)); caught {
 		return cli.ExitSignalBase + int(sig)
 	}
 	return code
 }
+
+type signalError syscall.Signal
+
+func (e signalError) Error() string { return "stopped by " + syscall.Signal(e).String() }
 
 // Run is Main without the process: no signals, and nothing taken from the operating system but what
 // is passed in.
@@ -51,37 +66,6 @@ func Run(ctx context.Context, args []string, streams cli.Streams, environ []stri
 	app.Report(err)
 	return cli.ExitCode(err)
 }
-
-// notifySignals returns a context that the first SIGINT or SIGTERM cancels, and a function that
-// tells which signal it was (zero: none).
-func notifySignals(parent context.Context) (ctx context.Context, caught func() syscall.Signal,
-	stop func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		select {
-		case sig := <-signals:
-			// From here on a second signal ends the process by the operating system's default action.
-			signal.Stop(signals)
-			cancel(signalError{sig.(syscall.Signal)})
-		case <-ctx.Done():
-			signal.Stop(signals)
-		}
-	}()
-	caught = func() syscall.Signal {
-		var se signalError
-		if errors.As(context.Cause(ctx), &se) {
-			return se.signal
-		}
-		return 0
-	}
-	return ctx, caught, func() { cancel(context.Canceled) }
-}
-
-type signalError struct{ signal syscall.Signal }
-
-func (e signalError) Error() string { return fmt.Sprintf("stopped by %s", e.signal) }
 
 // WriteReference writes everything that is generated from the command tree below dir.
 func WriteReference(dir string) error {

@@ -131,8 +131,7 @@ func (f *listFlags) list(app *cli.App, check func() error, list func(ctx context
 }
 
 // addFilterFlags gives a command the filters of a query, except some. what happened to the rows at
-// the times of --since and
-// --until.
+// the times of --since and --until.
 func addFilterFlags(cmd *cobra.Command, q *outbox.Query, what string, except ...string) {
 	flags := cmd.Flags()
 	for _, f := range q.Fields() {
@@ -176,4 +175,12 @@ func filterBy(ctx context.Context, app *cli.App, box *dlq.Outbox, q *outbox.Quer
 		fmt.Fprintln(app.Err, "note:", safetext.Line(note))
 	}
 	return f, err
+}
+
+// either is one of two values.
+func either[T any](first bool, a, b T) T {
+	if first {
+		return a
+	}
+	return b
 }

@@ -96,20 +96,16 @@ func (o *pauseOptions) params() (outbox.PauseParams, error) {
 	return p, nil
 }
 
-func runPause(ctx context.Context, opts *pauseOptions, resume bool) error {
-	p, err := opts.params()
+// runPause pauses or resumes what the flags name, once it is confirmed, and prints what came of it.
+func runPause(ctx context.Context, o *pauseOptions, resume bool) error {
+	p, err := o.params()
 	if err != nil {
 		return err
 	}
-	box, err := opts.app.Outbox(ctx)
+	box, err := o.app.Outbox(ctx)
 	if err != nil {
 		return err
 	}
-	return opts.change(ctx, box, p, resume)
-}
-
-// change pauses or resumes what p names, once it is confirmed, and prints what came of it.
-func (o *pauseOptions) change(ctx context.Context, box *dlq.Outbox, p outbox.PauseParams, resume bool) error {
 	do, check, verb := box.Pause, box.CheckPause, "pause"
 	if resume {
 		do, check, verb = box.Resume, box.CheckResume, "resume"
@@ -133,7 +129,7 @@ func (o *pauseOptions) change(ctx context.Context, box *dlq.Outbox, p outbox.Pau
 
 // confirm asks before what waits is held back or let go.
 func (o *pauseOptions) confirm(ctx context.Context, yes bool, verb, what string, events int64) error {
-	return o.app.Confirm(ctx, yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, words.Counted(events, "event"), plural(events, "waits", "wait")))
+	return o.app.Confirm(ctx, yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, words.Counted(events, "event"), either(events == 1, "waits", "wait")))
 }
 
 // say prints a pause that was made or ended.
@@ -147,23 +143,19 @@ func (o *pauseOptions) say(r outbox.PauseResult) error {
 	if r.Before != nil {
 		text += fmt.Sprintf("; %s had paused it %s", safetext.Line(r.Before.Actor), outbox.PauseEnds(now, r.Before.Until))
 	}
-	return o.write(r, fmt.Sprintf("%s; %s %s%s\n", text, words.Counted(r.Events, "event"), plural(r.Events, "waits", "wait"), o.app.Where()))
+	return o.write(r, fmt.Sprintf("%s; %s %s%s\n", text, words.Counted(r.Events, "event"), either(r.Events == 1, "waits", "wait"), o.app.Where()))
 }
 
 // write prints the result in the chosen form; text is what a person reads.
 func (o *pauseOptions) write(r outbox.PauseResult, text string) error {
 	switch o.output.Form() {
 	case cli.FormatCSV, cli.FormatID:
-		return cli.WriteList(o.app, o.output, pauseResultView(), []outbox.PauseResult{r})
+		return cli.WriteList(o.app, o.output, cli.View[outbox.PauseResult]{
+			ID:      func(p outbox.PauseResult) string { return p.Kind + "=" + p.Value },
+			Columns: cli.Columns[outbox.PauseResult]("kind, value, outcome, events, until, run=runId"),
+		}, []outbox.PauseResult{r})
 	default:
 		return cli.WriteObject(o.app, o.output, r, func(p *cli.Page) { fmt.Fprint(p, text) })
-	}
-}
-
-func pauseResultView() cli.View[outbox.PauseResult] {
-	return cli.View[outbox.PauseResult]{
-		ID:      func(p outbox.PauseResult) string { return p.Kind + "=" + p.Value },
-		Columns: cli.Columns[outbox.PauseResult]("kind, value, outcome, events, until, run=runId"),
 	}
 }
 
@@ -172,17 +164,12 @@ func newPauseListCmd(app *cli.App) *cobra.Command {
 		Use:     "list",
 		Short:   "List what is paused, by whom, why and until when",
 		Example: "  outboxctl pause list",
-	}, true, pauseView(), from(app.Outbox,
-		func(ctx context.Context, box *dlq.Outbox, _ []string) ([]outbox.HeldPause, error) {
-			return box.Pauses(ctx)
-		}))
-}
-
-func pauseView() cli.View[outbox.HeldPause] {
-	return cli.View[outbox.HeldPause]{
+	}, true, cli.View[outbox.HeldPause]{
 		ID:    func(p outbox.HeldPause) string { return p.Kind + "=" + p.Value },
 		Empty: "nothing is paused",
 		Columns: cli.Columns[outbox.HeldPause]("kind, value:whole, events, oldest=oldestAt:90, " +
 			"since=at:110, until, actor, note:rest"),
-	}
+	}, from(app.Outbox, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]outbox.HeldPause, error) {
+		return box.Pauses(ctx)
+	}))
 }

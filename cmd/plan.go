@@ -135,8 +135,8 @@ func runPlanRun(ctx context.Context, opts *changeOptions, id string) error {
 			return err
 		}
 	}
-	if err := app.Confirm(ctx, opts.yes, weight(plan.Action, left),
-		fmt.Sprintf("%s %s", plan.Action.Verb(), words.Counted(left, "row"))); err != nil {
+	question := plan.Action.Verb() + " " + words.Counted(left, "row")
+	if err := app.Confirm(ctx, opts.yes, weight(plan.Action, left), question); err != nil {
 		return err
 	}
 	defer cli.SurviveClosedPipe()()
@@ -170,7 +170,7 @@ func sayPlan(page *cli.Page, p dlq.PlanDetail) {
 		page.Field("expires", page.Time(&p.ExpiresAt))
 	}
 	page.Field("rows", words.Count(p.Total))
-	page.Field("left out", countsText(p.LeftOut))
+	page.Field("left out", strings.Join(countTexts(p.LeftOut), ", "))
 	if p.StartedAt != nil {
 		page.Title("run")
 		page.Field("runner", p.Runner)
@@ -178,7 +178,7 @@ func sayPlan(page *cli.Page, p dlq.PlanDetail) {
 		page.Field("ended", page.Time(p.EndedAt))
 		page.Field("why", p.EndedWhy)
 		page.Field("done", words.Count(p.Done)+" of "+words.Count(p.Total))
-		page.Field("outcomes", countsText(p.Counts))
+		page.Field("outcomes", strings.Join(countTexts(p.Counts), ", "))
 	}
 	if len(p.Failed) > 0 {
 		page.Title("not changed")
@@ -188,11 +188,10 @@ func sayPlan(page *cli.Page, p dlq.PlanDetail) {
 	}
 }
 
-// countsText writes counts by outcome in words.
-func countsText(counts map[string]int64) string {
-	var parts []string
+// countTexts writes counts by outcome in words.
+func countTexts(counts map[string]int64) (texts []string) {
 	for _, outcome := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, words.Count(counts[outcome])+" "+dlq.Explain(outcome))
+		texts = append(texts, words.Count(counts[outcome])+" "+dlq.Explain(outcome))
 	}
-	return strings.Join(parts, ", ")
+	return texts
 }

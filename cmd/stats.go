@@ -69,13 +69,28 @@ With --by the backlog is split, and -o wide, csv and id list the groups. Of seve
 	return cmd
 }
 
+// runStats shows reports until it is interrupted, on a terminal with sparklines above.
 func runStats(ctx context.Context, opts *statsOptions) error {
 	cfg, box, err := configured(ctx, opts.app)
 	if err != nil {
 		return err
 	}
 	params := stats.Params{MaxAttempts: cfg.Publish.MaxAttempts, By: opts.by, Probes: opts.app.Probes()}
-	return watchStats(ctx, opts, box, params)
+	var backlog, rate cli.Trend
+	return opts.app.Watch(ctx, opts.watch, func(ctx context.Context) error {
+		report, err := stats.Collect(ctx, box.DB, box.Registry, params)
+		if err != nil {
+			return err
+		}
+		backlog.Add(float64(report.Backlog))
+		rate.Add(report.Flow.DrainPerSecond)
+		if opts.watch.On && opts.app.OutTTY && opts.output.Form() == cli.FormatTable {
+			fmt.Fprintf(opts.app.Out, "outboxctl stats, every %s, %s\n\n", opts.watch.Every,
+				report.At.Local().Format(time.TimeOnly))
+			fmt.Fprintf(opts.app.Out, "%-11s %s\n%-11s %s\n\n", "backlog", backlog, "out/s", rate)
+		}
+		return opts.print(report)
+	})
 }
 
 // print writes a report in the chosen form. Wide, CSV and id are lists, so they show the groups.
@@ -86,23 +101,18 @@ func (opts *statsOptions) print(report *stats.Report) error {
 			return fault.Usagef("-o %s lists groups: add --by", opts.output.Format)
 		}
 	default:
-		human := func(p *cli.Page) { sayStats(opts.app, p, report) }
-		err := cli.WriteObject(opts.app, opts.output, report, human)
+		err := cli.WriteObject(opts.app, opts.output, report, func(p *cli.Page) { sayStats(opts.app, p, report) })
 		if err != nil || form != cli.FormatTable || opts.by == "" {
 			return err
 		}
 		fmt.Fprintln(opts.app.Out)
 	}
-	return cli.WriteList(opts.app, opts.output, groupView(opts.by), report.Groups)
-}
-
-func groupView(by string) cli.View[stats.Group] {
-	return cli.View[stats.Group]{
+	return cli.WriteList(opts.app, opts.output, cli.View[stats.Group]{
 		ID: func(g stats.Group) string { return g.Key },
-		Columns: cli.Columns[stats.Group](by + "=key, backlog, due:wide, " +
+		Columns: cli.Columns[stats.Group](opts.by + "=key, backlog, due:wide, " +
 			"backing-off=backingOff, in-flight=inFlight, scheduled:wide, parked:wide, " +
 			"at-max=atMaxAttempts:wide, dlq-open=dlqOpen, oldest=oldestUnpublishedAt"),
-	}
+	}, report.Groups)
 }
 
 // sayStats writes a report for a person.
@@ -132,7 +142,7 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) {
 	if r.Scheduled > 0 {
 		behind := ""
 		if r.BehindScheduled > 0 {
-			behind = fmt.Sprintf("; %s %s behind in order", words.Counted(r.BehindScheduled, "event"), plural(r.BehindScheduled, "waits", "wait"))
+			behind = fmt.Sprintf("; %s %s behind in order", words.Counted(r.BehindScheduled, "event"), either(r.BehindScheduled == 1, "waits", "wait"))
 		}
 		line("scheduled", "%s: outboxctl event list --status scheduled%s", n(r.Scheduled), behind)
 	}
@@ -216,26 +226,6 @@ func reasons(byReason map[string]int64) string {
 	return "  (" + strings.Join(parts, ", ") + ")"
 }
 
-// watchStats shows reports until it is interrupted, on a terminal with sparklines above.
-func watchStats(ctx context.Context, opts *statsOptions, box *dlq.Outbox,
-	params stats.Params) error {
-	var backlog, rate cli.Trend
-	return opts.app.Watch(ctx, opts.watch, func(ctx context.Context) error {
-		report, err := stats.Collect(ctx, box.DB, box.Registry, params)
-		if err != nil {
-			return err
-		}
-		backlog.Add(float64(report.Backlog))
-		rate.Add(report.Flow.DrainPerSecond)
-		if opts.watch.On && opts.app.OutTTY && opts.output.Form() == cli.FormatTable {
-			fmt.Fprintf(opts.app.Out, "outboxctl stats, every %s, %s\n\n", opts.watch.Every,
-				report.At.Local().Format(time.TimeOnly))
-			fmt.Fprintf(opts.app.Out, "%-11s %s\n%-11s %s\n\n", "backlog", backlog, "out/s", rate)
-		}
-		return opts.print(report)
-	})
-}
-
 // contextStats is one context as stats shows it among several.
 type contextStats = cli.Found[*stats.Report]
 
@@ -244,20 +234,18 @@ func statsOfContexts(ctx context.Context, opts *statsOptions, names []string) er
 	if opts.by != "" {
 		return fault.Usagef("--by needs a single context")
 	}
-	found := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, statsOf)
+	collect := func(ctx context.Context, app *cli.App) (*stats.Report, error) {
+		cfg, box, err := configured(ctx, app)
+		if err != nil {
+			return nil, err
+		}
+		return stats.Collect(ctx, box.DB, box.Registry, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
+	}
+	found := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, collect)
 	if err := cli.WriteList(opts.app, opts.output, contextStatsView(), found); err != nil {
 		return err
 	}
 	return cli.ReportContexts(opts.app, found)
-}
-
-func statsOf(ctx context.Context, app *cli.App) (*stats.Report, error) {
-	cfg, box, err := configured(ctx, app)
-	if err != nil {
-		return nil, err
-	}
-	return stats.Collect(ctx, box.DB, box.Registry,
-		stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
 }
 
 func contextStatsView() cli.View[contextStats] {
@@ -293,14 +281,7 @@ not leave: whether it is alive, its version, how many events its leases name, si
 oldest, and what it takes. A holder without a heartbeat is listed as well: its events are published
 by others when its leases end.`,
 		Example: "  outboxctl publishers\n  outboxctl publishers --watch\n  outboxctl publishers -o json | jq -r '.[] | select(.alive | not).id'",
-	}, true, publisherView(), from(app.Outbox,
-		func(ctx context.Context, box *dlq.Outbox, _ []string) ([]dispatch.Peer, error) {
-			return stats.Publishers(ctx, box.DB)
-		}))
-}
-
-func publisherView() cli.View[dispatch.Peer] {
-	return cli.View[dispatch.Peer]{
+	}, true, cli.View[dispatch.Peer]{
 		Empty: "no publisher is there; outboxctl publish starts one",
 		Columns: cli.Columns[dispatch.Peer]("publisher=host pid, state=alive, version, "+
 			"seen=lastSeenAt, leases, events=leased, oldest lease=oldestLeaseAt, "+
@@ -311,23 +292,20 @@ func publisherView() cli.View[dispatch.Peer] {
 				}
 				return fmt.Sprintf("%s/%d", p.Host, p.PID)
 			}).
-			Cell("state", publisherState).
-			Style("state", func(p dispatch.Peer) cli.Style {
-				if p.Alive {
-					return cli.StyleGood
+			Cell("state", func(p dispatch.Peer) string {
+				switch {
+				case p.Alive:
+					return "alive"
+				case p.LastSeenAt == nil:
+					return "no heartbeat"
 				}
-				return cli.StyleWarn
+				return "silent"
+			}).
+			Style("state", func(p dispatch.Peer) cli.Style {
+				return either(p.Alive, cli.StyleGood, cli.StyleWarn)
 			}).
 			Cell("takes", func(p dispatch.Peer) string { return cmp.Or(p.Takes(), "-") }),
-	}
-}
-
-func publisherState(p dispatch.Peer) string {
-	switch {
-	case p.Alive:
-		return "alive"
-	case p.LastSeenAt == nil:
-		return "no heartbeat"
-	}
-	return "silent"
+	}, from(app.Outbox, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]dispatch.Peer, error) {
+		return stats.Publishers(ctx, box.DB)
+	}))
 }

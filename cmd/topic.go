@@ -32,41 +32,42 @@ published to it.`,
 		Example: "  outboxctl topic list\n  outboxctl topic list -o json | jq -r '.[] | select(.state != \"ready\").name'",
 	}
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
-	return listing(app, cmd, true, topicView(), func(ctx context.Context, _ []string) ([]broker.Topic, error) { return listTopics(ctx, app) })
-}
-
-func listTopics(ctx context.Context, app *cli.App) ([]broker.Topic, error) {
-	client, err := app.Broker(ctx)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := app.BrokerPlan(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	found, err := client.List(ctx, plan)
-	if err != nil {
-		return nil, cli.BrokerError(client, err)
-	}
-	missing := 0
-	for _, t := range found {
-		if t.State == broker.TopicMissing {
-			missing++
-		}
-	}
-	if missing > 0 {
-		fmt.Fprintf(app.Err, "%d of %d topics do not exist; outboxctl topic ensure creates them\n", missing, len(found))
-	}
-	return found, nil
-}
-
-func topicView() cli.View[broker.Topic] {
-	return cli.View[broker.Topic]{
+	view := cli.View[broker.Topic]{
 		ID: func(t broker.Topic) string { return t.Name },
 		Columns: cli.Columns[broker.Topic]("topic, name, state, subscriptions:rest, error:wide").
 			Style("state", func(t broker.Topic) cli.Style { return stateStyle(t.State) }).
 			Cell("subscriptions", func(t broker.Topic) string { return strings.Join(t.Subscriptions, " ") }),
 	}
+	return listing(app, cmd, true, view, func(ctx context.Context, _ []string) ([]broker.Topic, error) {
+		client, plan, err := planned(ctx, app)
+		if err != nil {
+			return nil, err
+		}
+		found, err := client.List(ctx, plan)
+		if err != nil {
+			return nil, cli.BrokerError(client, err)
+		}
+		missing := 0
+		for _, t := range found {
+			if t.State == broker.TopicMissing {
+				missing++
+			}
+		}
+		if missing > 0 {
+			fmt.Fprintf(app.Err, "%d of %d topics do not exist; outboxctl topic ensure creates them\n", missing, len(found))
+		}
+		return found, nil
+	})
+}
+
+// planned is the broker, with the topics and subscriptions that it should have.
+func planned(ctx context.Context, app *cli.App) (broker.Broker, []broker.PlannedTopic, error) {
+	client, err := app.Broker(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := app.BrokerPlan(ctx, client)
+	return client, plan, err
 }
 
 func newTopicEnsureCmd(app *cli.App) *cobra.Command {
@@ -126,7 +127,10 @@ func runTopicEnsure(ctx context.Context, app *cli.App, params broker.EnsureParam
 		}
 	}
 	actions, problem := client.Ensure(ctx, params)
-	if err := cli.WriteList(app, output, ensureView(), actions); err != nil {
+	if err := cli.WriteList(app, output, cli.View[broker.Action]{
+		ID:      func(a broker.Action) string { return a.Name },
+		Columns: cli.Columns[broker.Action]("kind, name, topic:wide, outcome, detail:rest"),
+	}, actions); err != nil {
 		return err
 	}
 	counts := map[broker.Outcome]int{}
@@ -168,11 +172,11 @@ func holdTopics(ctx context.Context, app *cli.App, topics []string, held map[str
 		held[topic] = true
 	}
 	return func(ctx context.Context) error {
-		err := release(ctx)
-		if err == nil {
-			maps.DeleteFunc(held, func(topic string, _ bool) bool { return slices.Contains(topics, topic) })
+		if err := release(ctx); err != nil {
+			return err
 		}
-		return err
+		maps.DeleteFunc(held, func(topic string, _ bool) bool { return slices.Contains(topics, topic) })
+		return nil
 	}, nil
 }
 
@@ -206,11 +210,4 @@ func sayUnreached(ctx context.Context, app *cli.App, plan []broker.PlannedTopic,
 		}
 	}
 	return nil
-}
-
-func ensureView() cli.View[broker.Action] {
-	return cli.View[broker.Action]{
-		ID:      func(a broker.Action) string { return a.Name },
-		Columns: cli.Columns[broker.Action]("kind, name, topic:wide, outcome, detail:rest"),
-	}
 }
