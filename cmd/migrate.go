@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -26,13 +25,12 @@ import (
 type migrateUpOptions struct {
 	app *cli.App
 
-	limits migrateLimits
-	types  string
-	pace   float64
-	to     int64
-	dryRun bool
-	plan   bool
-	output cli.Output
+	limits       migrateLimits
+	types        string
+	pace         float64
+	to           int64
+	dryRun, plan bool
+	output       cli.Output
 }
 
 // maxPace is a rest of a hundred times the work, beyond which a migration hardly moves.
@@ -166,23 +164,20 @@ type migrateStep struct {
 }
 
 func writeMigrateResult(app *cli.App, output cli.Output, res migrate.Result, down bool) error {
-	steps := make([]migrateStep, 0, len(res.Ran))
-	for _, r := range res.Ran {
-		steps = append(steps, migrateStep{r.Step, r.Took.Seconds()})
+	steps := make([]migrateStep, len(res.Ran))
+	for i, r := range res.Ran {
+		steps[i] = migrateStep{r.Step, r.Took.Seconds()}
 	}
-	out := migrateResult{From: res.From, To: res.To, Applied: steps}
-	word := "applied"
+	out, word := migrateResult{From: res.From, To: res.To, Applied: steps}, "applied"
 	if down {
-		out.Applied, out.Reverted = []migrateStep{}, steps
-		word = "reverted"
+		out.Applied, out.Reverted, word = []migrateStep{}, steps, "reverted"
 	}
 	return cli.WriteObject(app, output, out, func(p *cli.Page) {
 		if len(steps) == 0 {
 			fmt.Fprintf(p, "nothing to do: schema version %d\n", res.To)
 			return
 		}
-		fmt.Fprintf(p, "schema version %d (was %d): %d %s%s\n",
-			res.To, res.From, len(steps), word, app.Where())
+		fmt.Fprintf(p, "schema version %d (was %d): %d %s%s\n", res.To, res.From, len(steps), word, app.Where())
 	})
 }
 
@@ -233,44 +228,32 @@ func (l *migrateLimits) addFlags(cmd *cobra.Command) {
 // options turns the flags into the runner's options: there zero means the default, here it means
 // not at all.
 func (l *migrateLimits) options(app *cli.App) migrate.Options {
-	never := func(d time.Duration) time.Duration {
-		if d == 0 {
-			return -1
-		}
-		return d
-	}
 	return migrate.Options{
 		LockTimeout: l.lockTimeout,
-		RetryFor:    never(l.retryFor),
-		Wait:        never(l.wait),
+		RetryFor:    cmp.Or(l.retryFor, -1),
+		Wait:        cmp.Or(l.wait, -1),
 		Progress:    func(message string) { fmt.Fprintln(app.Err, message) },
 	}
 }
 
 func newMigrateStatusCmd(app *cli.App) *cobra.Command {
+	colours := map[string]cli.Style{
+		migrate.StepApplied: cli.StyleGood, migrate.StepPending: cli.StyleWarn, migrate.StepUnknown: cli.StyleError,
+	}
 	return listing(app, &cobra.Command{
 		Use:   "status",
 		Short: "List the migrations and whether this database has them; changes nothing",
 		Long: `List every migration known to this binary or recorded in the database: applied,
 pending, or unknown (recorded by another version of outboxctl). It only reads, and needs no lock.`,
 		Example: "  outboxctl migrate status\n  outboxctl migrate status -o json | jq '.[] | select(.state == \"pending\")'",
-	}, false, migrationView(), from(app.Reads,
-		func(ctx context.Context, db *pgread.DB, _ []string) ([]migrate.StepStatus, error) {
-			return migrate.Status(ctx, db, migrate.Options{})
-		}))
-}
-
-func migrationView() cli.View[migrate.StepStatus] {
-	colours := map[string]cli.Style{
-		migrate.StepApplied: cli.StyleGood, migrate.StepPending: cli.StyleWarn,
-		migrate.StepUnknown: cli.StyleError,
-	}
-	return cli.View[migrate.StepStatus]{
+	}, false, cli.View[migrate.StepStatus]{
 		ID: func(s migrate.StepStatus) string { return strconv.FormatInt(s.Version, 10) },
 		Columns: cli.Columns[migrate.StepStatus]("version, name, state, applied at=appliedAt").
 			Cell("version", func(s migrate.StepStatus) string { return strconv.FormatInt(s.Version, 10) }).
 			Style("state", func(s migrate.StepStatus) cli.Style { return colours[s.State] }),
-	}
+	}, from(app.Reads, func(ctx context.Context, db *pgread.DB, _ []string) ([]migrate.StepStatus, error) {
+		return migrate.Status(ctx, db, migrate.Options{})
+	}))
 }
 
 func newMigrateVersionCmd(app *cli.App) *cobra.Command {
@@ -281,19 +264,12 @@ func newMigrateVersionCmd(app *cli.App) *cobra.Command {
 	}, from(app.Reads, func(ctx context.Context, db *pgread.DB, _ []string) (migrate.Versions, error) {
 		return migrate.Version(ctx, db, migrate.Options{})
 	}), func(p *cli.Page, v migrate.Versions) {
-		fmt.Fprintf(p, "schema version %d, this binary has %d, pending %d\n",
-			v.Database, v.Binary, v.Pending)
+		fmt.Fprintf(p, "schema version %d, this binary has %d, pending %d\n", v.Database, v.Binary, v.Pending)
 	})
 }
 
-type migrateGrantsOptions struct {
-	app *cli.App
-
-	names map[string]*string // by role of ours; without those that no flag names
-}
-
 func newMigrateGrantsCmd(app *cli.App) *cobra.Command {
-	opts := &migrateGrantsOptions{app: app, names: map[string]*string{}}
+	names := map[string]*string{} // by role of ours
 	cmd := &cobra.Command{
 		Use:   "grants",
 		Short: "Print the GRANT statements of the roles",
@@ -306,33 +282,27 @@ Roles belong to the whole server: a member of one gets its rights in every datab
 it.`,
 		Example: "  outboxctl migrate grants\n  outboxctl migrate grants --emitter shop_api --viewer grafana | psql \"$DATABASE_URL\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			maps.DeleteFunc(opts.names, func(role string, _ *string) bool { return !cmd.Flags().Changed(strings.TrimPrefix(role, "outbox_")) })
-			return runMigrateGrants(opts)
+			granted := map[string]string{}
+			for role, name := range names {
+				flag := strings.TrimPrefix(role, "outbox_")
+				if *name == "" {
+					return fault.Usagef("--%s: a role name is not empty", flag)
+				}
+				if cmd.Flags().Changed(flag) {
+					granted[role] = *name
+				}
+			}
+			statements, err := migrate.Grants(migrations.FS, granted)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(app.Out, strings.Join(statements, "\n"))
+			return err
 		},
 	}
 	for _, role := range migrate.Roles() {
 		flag := strings.TrimPrefix(role, "outbox_")
-		opts.names[role] = cmd.Flags().String(flag, role, "role that gets the rights of the "+flag)
+		names[role] = cmd.Flags().String(flag, role, "role that gets the rights of the "+flag)
 	}
 	return cmd
-}
-
-func runMigrateGrants(opts *migrateGrantsOptions) error {
-	names := map[string]string{}
-	for role, name := range opts.names {
-		if *name == "" {
-			return fault.Usagef("--%s: a role name is not empty", strings.TrimPrefix(role, "outbox_"))
-		}
-		names[role] = *name
-	}
-	statements, err := migrate.Grants(migrations.FS, names)
-	if err != nil {
-		return err
-	}
-	for _, s := range statements {
-		if _, err := fmt.Fprintln(opts.app.Out, s); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -16,13 +16,10 @@ import (
 type migrateDownOptions struct {
 	app *cli.App
 
-	limits migrateLimits
-	to     int64
-	toSet  bool
-	all    bool
-	dryRun bool
-	yes    bool
-	output cli.Output
+	limits                  migrateLimits
+	to                      int64
+	toSet, all, dryRun, yes bool
+	output                  cli.Output
 }
 
 func newMigrateDownCmd(app *cli.App) *cobra.Command {

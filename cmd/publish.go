@@ -31,10 +31,9 @@ import (
 type publishOptions struct {
 	app *cli.App
 
-	once       bool
-	namespace  string
-	tenant     string
-	eventTypes []string
+	once              bool
+	namespace, tenant string
+	eventTypes        []string
 
 	// several: it is one of several contexts in this process. idle is after how long its unused
 	// connections are closed.
@@ -313,10 +312,7 @@ func (s *publishService) sayPaused(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	pauses, err := o.Pauses(ctx)
-	if err != nil {
-		return
-	}
+	pauses, _ := o.Pauses(ctx) // none where they cannot be read
 	for _, p := range pauses {
 		s.log.Warn().Str(p.Kind, p.Value).Int64("events", p.Events).Str("actor", p.Actor).Str("note", p.Note).
 			Msg("paused, and left alone: outboxctl resume ends it")
@@ -331,13 +327,13 @@ func unfinished(state dispatch.State, done dispatch.Totals) error {
 		left = append(left, fmt.Sprintf("%d died", done.Dead))
 		hints = append(hints, "outboxctl dlq list --group-by fingerprint shows the causes")
 	}
-	switch {
-	case done.Held > 0:
+	if done.Held > 0 {
 		left = append(left, fmt.Sprintf("%d stay leased until %s: the reply to a claim was lost, or an outcome could not be recorded",
 			done.Held, done.HeldUntil.UTC().Format(time.RFC3339)))
-		hints = append(hints, "run it again when the leases have ended")
-	case done.Held < 0:
+	} else if done.Held < 0 {
 		left = append(left, "the database did not tell how many stay leased")
+	}
+	if done.Held != 0 {
 		hints = append(hints, "run it again when the leases have ended")
 	}
 	for _, t := range state.Topics {

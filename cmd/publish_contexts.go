@@ -137,12 +137,8 @@ func (c *contextPublisher) set(service *publishService, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.service, c.why = service, why
-	if c.up == nil {
-		return
-	}
-	c.up.Set(0)
-	if service != nil {
-		c.up.Set(1)
+	if c.up != nil {
+		c.up.Set(either(service != nil, 1.0, 0))
 	}
 }
 

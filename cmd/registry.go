@@ -30,29 +30,21 @@ topic it is published on and, with -o wide or -o json, the fields of its payload
 means optional). The catalogue is the one that --catalogue names, otherwise what the database
 recorded, otherwise the built-in one; a file and builtin need no database.`,
 		Example: "  outboxctl registry list\n  outboxctl registry list --catalogue doorito.yaml\n  outboxctl registry list -o json | jq '.[] | select(.topic == \"billing\")'",
-	}, false, eventTypeView(), from(app.Registry,
-		func(_ context.Context, types *registry.Registry, _ []string) ([]registry.EventType, error) {
-			return types.List(), nil
-		}))
-}
-
-func eventTypeView() cli.View[registry.EventType] {
-	return cli.View[registry.EventType]{
+	}, false, cli.View[registry.EventType]{
 		ID: func(t registry.EventType) string { return t.Type },
 		Columns: cli.Columns[registry.EventType]("type:whole, aggregate=aggregateType:60, topic, "+
 			"description:rest:70, namespace:wide, payload=fields:wide").
-			Cell("payload", func(t registry.EventType) string { return payloadCell(t.Fields) }),
-	}
+			Cell("payload", payloadCell),
+	}, from(app.Registry, func(_ context.Context, types *registry.Registry, _ []string) ([]registry.EventType, error) {
+		return types.List(), nil
+	}))
 }
 
 // payloadCell names the fields of a payload, the optional ones with a question mark.
-func payloadCell(fields []registry.PayloadField) string {
-	names := make([]string, len(fields))
-	for i, f := range fields {
-		names[i] = f.Name
-		if !f.Required {
-			names[i] += "?"
-		}
+func payloadCell(t registry.EventType) string {
+	names := make([]string, len(t.Fields))
+	for i, f := range t.Fields {
+		names[i] = f.Name + either(f.Required, "", "?")
 	}
 	return strings.Join(names, ", ")
 }
@@ -107,11 +99,7 @@ func printEventType(w *cli.Page, t registry.EventTypeDetail) {
 		}
 	}
 	for _, f := range t.Fields {
-		mark := ""
-		if !f.Required {
-			mark = "?"
-		}
-		fmt.Fprintf(w, "  %s%s  %s\n", safetext.Line(f.Name), mark, safetext.Line(f.Type))
+		fmt.Fprintf(w, "  %s%s  %s\n", safetext.Line(f.Name), either(f.Required, "", "?"), safetext.Line(f.Type))
 	}
 	fmt.Fprintf(w, "\n%s\n", safetext.Line(emitCall(t)))
 }
@@ -224,7 +212,11 @@ func runRegistryCheck(ctx context.Context, app *cli.App, file string, pending bo
 	if err != nil {
 		return err
 	}
-	if err := cli.WriteList(app, output, refusalView(), trial.Refused); err != nil {
+	if err := cli.WriteList(app, output, cli.View[registry.Refusal]{
+		ID: func(r registry.Refusal) string { return r.Example },
+		Columns: cli.Columns[registry.Refusal]("type=eventType, reason, waiting, published:wide, " +
+			"problem:wrap, example"),
+	}, trial.Refused); err != nil {
 		return err
 	}
 	var die int64
@@ -250,14 +242,6 @@ func openAndWarn(app *cli.App, file string) (*registry.Registry, error) {
 	return types, nil
 }
 
-func refusalView() cli.View[registry.Refusal] {
-	return cli.View[registry.Refusal]{
-		ID: func(r registry.Refusal) string { return r.Example },
-		Columns: cli.Columns[registry.Refusal]("type=eventType, reason, waiting, published:wide, " +
-			"problem:wrap, example"),
-	}
-}
-
 func newRegistryDiffCmd(app *cli.App) *cobra.Command {
 	var output cli.Output
 	cmd := &cobra.Command{
@@ -280,7 +264,11 @@ Nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			if err := cli.WriteList(app, output, typeChangeView(), diff.Changes); err != nil {
+			if err := cli.WriteList(app, output, cli.View[registry.TypeChange]{
+				ID: func(c registry.TypeChange) string { return c.Type },
+				Columns: cli.Columns[registry.TypeChange]("change, type, parts, waiting, namespace:wide").
+					Cell("parts", func(c registry.TypeChange) string { return strings.Join(c.Parts, ", ") }),
+			}, diff.Changes); err != nil {
 				return err
 			}
 			if diff.Limits {
@@ -391,13 +379,5 @@ func printApply(w io.Writer, r registry.ApplyResult, in string) {
 		fmt.Fprintln(w, "dry run: nothing was changed")
 	default:
 		fmt.Fprintf(w, "recorded %s as revision %d%s (audit %d)\n", safetext.Line(r.Catalogue), r.Revision, in, r.AuditID)
-	}
-}
-
-func typeChangeView() cli.View[registry.TypeChange] {
-	return cli.View[registry.TypeChange]{
-		ID: func(c registry.TypeChange) string { return c.Type },
-		Columns: cli.Columns[registry.TypeChange]("change, type, parts, waiting, namespace:wide").
-			Cell("parts", func(c registry.TypeChange) string { return strings.Join(c.Parts, ", ") }),
 	}
 }
