@@ -13,12 +13,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// defaultOutage warns at once and becomes critical when an outage is no hiccup any more.
-const defaultOutage = "0s,5m"
-
 type checkOptions struct {
-	app *cli.App
-
+	app    *cli.App
 	params check.Params
 }
 
@@ -43,7 +39,7 @@ them, and a line for each follows.`,
 	count := func(at *check.Threshold) *threshold { return &threshold{at: at, figure: check.Count} }
 	age := func(at *check.Threshold) *threshold { return &threshold{at: at, figure: check.Seconds} }
 	outage := age(&p.Outage)
-	cli.Must(outage.Set(defaultOutage))
+	cli.Must(outage.Set("0s,5m")) // five minutes are no hiccup any more
 	flags.Var(count(&p.Backlog), "max-backlog", "events that wait")
 	flags.Var(age(&p.Age), "max-age", "age of the oldest event that waits, such as 5m or 2m,10m")
 	flags.Var(count(&p.Dead), "max-dead", "open dead letters")

@@ -22,18 +22,13 @@ import (
 type cleanupOptions struct {
 	app *cli.App
 
-	olderThan      cli.DurationFlag
-	dlqOlderThan   cli.DurationFlag
-	inboxOlderThan cli.DurationFlag
-	auditOlderThan cli.DurationFlag
-	pause          time.Duration
-	maxReplicaLag  time.Duration
-	maxRows        int64
-	dryRun         bool
-	yes            bool
-	audit          cli.AuditFlags
-	output         cli.Output
-	again          string // the command line
+	olderThan, dlqOlderThan, inboxOlderThan, auditOlderThan cli.DurationFlag
+
+	pause, maxReplicaLag time.Duration
+	maxRows              int64
+	dryRun               bool
+	again                string // the command line
+	doFlags
 }
 
 func newCleanupCmd(app *cli.App) *cobra.Command {

@@ -83,9 +83,8 @@ func changingDead(app *cli.App, action dlq.Action, cmd *cobra.Command,
 type dlqEditOptions struct {
 	app *cli.App
 
-	id     string
-	data   string
-	dryRun bool
+	id, data string
+	dryRun   bool
 	doFlags
 }
 

@@ -60,10 +60,9 @@ keeps the database busy for long.`,
 
 // check reports what is wrong with the flags.
 func (f *dlqListFlags) check(app *cli.App) error {
-	rows, groups := outbox.ListParams{Page: f.page}, dlq.GroupParams{By: f.groupBy, Limit: f.page.Limit}
-	check := rows.Check
+	check := (&outbox.ListParams{Page: f.page}).Check
 	if f.groupBy != "" {
-		check = groups.Check
+		check = (&dlq.GroupParams{By: f.groupBy, Limit: f.page.Limit}).Check
 		if f.page.Cursor != "" {
 			return fault.Usagef("--cursor pages through dead letters, not through groups")
 		}
@@ -88,7 +87,14 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, box *dlq.
 	if err != nil {
 		return err
 	}
-	if err := cli.WriteList(app, f.output, dlqGroupView(ctx, box, f.groupBy), result.Groups); err != nil {
+	if err := cli.WriteList(app, f.output, cli.View[dlq.Group]{
+		ID:      func(g dlq.Group) string { return g.Value },
+		Empty:   "no dead letters",
+		Shorten: shortIDs(ctx, box),
+		Columns: cli.Columns[dlq.Group](f.groupBy+"=value, count, first=firstSeen:100, "+
+			"last=lastSeen, sample=sampleId:90:id, error=sampleError:rest").
+			CellFor("error", func(g dlq.Group, s *cli.CellStyle) string { return s.Error(g.SampleError, g.Value) }),
+	}, result.Groups); err != nil {
 		return err
 	}
 	if result.More {
@@ -136,16 +142,5 @@ func blocks(n int64) string {
 		return words.Count(dlq.BlocksBound) + "+ events"
 	default:
 		return words.Counted(n, "event")
-	}
-}
-
-func dlqGroupView(ctx context.Context, o *dlq.Outbox, by string) cli.View[dlq.Group] {
-	return cli.View[dlq.Group]{
-		ID:      func(g dlq.Group) string { return g.Value },
-		Empty:   "no dead letters",
-		Shorten: shortIDs(ctx, o),
-		Columns: cli.Columns[dlq.Group](by+"=value, count, first=firstSeen:100, "+
-			"last=lastSeen, sample=sampleId:90:id, error=sampleError:rest").
-			CellFor("error", func(g dlq.Group, s *cli.CellStyle) string { return s.Error(g.SampleError, g.Value) }),
 	}
 }

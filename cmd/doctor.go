@@ -16,8 +16,7 @@ import (
 )
 
 type doctorOptions struct {
-	app *cli.App
-
+	app    *cli.App
 	strict bool
 	output cli.Output
 }

@@ -155,10 +155,10 @@ func (o *emitOptions) emit(ctx context.Context, box *dlq.Outbox, params outbox.E
 	if err != nil {
 		return err
 	}
-	var bar *cli.Progress
-	if o.stdin && !o.app.OutTTY {
-		// On a terminal the ids themselves are the progress.
-		bar = o.app.NewProgress("emit", -1)
+	advance, done := func(int64) {}, func() {}
+	if o.stdin && !o.app.OutTTY { // on a terminal the ids themselves are the progress
+		bar := o.app.NewProgress("emit", -1)
+		advance, done = bar.Add, bar.Done
 	}
 	params.Committed = func(events []outbox.Emitted) error {
 		for _, e := range events {
@@ -169,16 +169,12 @@ func (o *emitOptions) emit(ctx context.Context, box *dlq.Outbox, params outbox.E
 		if err := buffer.Flush(); err != nil {
 			return fmt.Errorf("print ids of committed events: %w", err)
 		}
-		if bar != nil {
-			bar.Add(int64(len(events)))
-		}
+		advance(int64(len(events)))
 		return nil
 	}
 	start := o.app.Now()
 	result, err := box.Emit(ctx, params)
-	if bar != nil {
-		bar.Done()
-	}
+	done()
 	if err == nil || result.Events > 0 {
 		if closeErr := errors.Join(list.Close(), buffer.Flush()); err == nil {
 			err = closeErr // after another error only the end of the list is missing
@@ -195,7 +191,9 @@ func (o *emitOptions) list(out io.Writer) (cli.ListWriter[outbox.Emitted], error
 	if format := o.output.Form(); !o.stdin && (format == cli.FormatJSON || format == cli.FormatYAML) {
 		return oneEvent{&buffered, o.output}, nil
 	}
-	return cli.NewListWriter(&buffered, o.output, emittedView())
+	return cli.NewListWriter(&buffered, o.output, cli.View[outbox.Emitted]{
+		Columns: cli.Columns[outbox.Emitted]("id, type, topic:wide, already enqueued=alreadyEnqueued, line:wide"),
+	})
 }
 
 type oneEvent struct {
@@ -210,10 +208,7 @@ func (o oneEvent) Close() error                 { return nil }
 // again.
 func (o *emitOptions) summarise(ctx context.Context, r outbox.EmitResult, err error, took time.Duration) {
 	events := words.Counted(int64(r.Events), "event")
-	word := "stopped"
-	if ctx.Err() != nil {
-		word = "interrupted"
-	}
+	word := either(ctx.Err() != nil, "interrupted", "stopped")
 	switch {
 	case !o.stdin && r.Already > 0:
 		fmt.Fprintln(o.app.Err, "already enqueued: an event with this dedupe key is there, nothing written")
@@ -230,13 +225,6 @@ func (o *emitOptions) summarise(ctx context.Context, r outbox.EmitResult, err er
 	default:
 		fmt.Fprintf(o.app.Err, "%s: %s of lines 1 to %d are committed, nothing after line %d is; continue with: tail -n +%d\n",
 			word, events, r.Line, r.Line, r.Line+1)
-	}
-}
-
-func emittedView() cli.View[outbox.Emitted] {
-	return cli.View[outbox.Emitted]{
-		Columns: cli.Columns[outbox.Emitted]("id, type, topic:wide, " +
-			"already enqueued=alreadyEnqueued, line:wide"),
 	}
 }
 

@@ -18,13 +18,9 @@ func newEventCmd(app *cli.App) *cobra.Command {
 		newEventRetryCmd(app))
 }
 
-type eventListFlags struct {
-	listFlags
-	filter outbox.Query
-}
-
 func newEventListCmd(app *cli.App) *cobra.Command {
-	f := eventListFlags{filter: outbox.Query{Status: outbox.AllStates}}
+	var f listFlags
+	query := outbox.Query{Status: outbox.AllStates}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List events, newest first",
@@ -46,10 +42,10 @@ always safe.`,
 		if err := (&outbox.ListParams{Page: f.page}).Check(); err != nil {
 			return err
 		}
-		return checkFilter(app, &f.filter)
+		return checkFilter(app, &query)
 	}
 	cmd.RunE = f.list(app, check, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
-		filter, err := filterBy(ctx, app, box, &f.filter)
+		filter, err := filterBy(ctx, app, box, &query)
 		if err != nil {
 			return err
 		}
@@ -57,8 +53,8 @@ always safe.`,
 			return box.ListEvents(ctx, outbox.ListParams{Filter: filter, Page: f.page}, each)
 		})
 	})
-	addFilterFlags(cmd, &f.filter, "emitted")
-	addListFlags[outbox.Event](cmd, &f.listFlags, "event with this `id`")
+	addFilterFlags(cmd, &query, "emitted")
+	addListFlags[outbox.Event](cmd, &f, "event with this `id`")
 	app.Complete(cmd, "cursor", cli.CompleteEventIDs(app, ""))
 	return cmd
 }
@@ -77,12 +73,9 @@ func eventView(ctx context.Context, o *dlq.Outbox) cli.View[outbox.Event] {
 }
 
 func newEventTailCmd(app *cli.App) *cobra.Command {
-	var (
-		filter = outbox.Query{Status: outbox.AllStates}
-		every  time.Duration
-		lasts  time.Duration
-		output cli.Output
-	)
+	filter := outbox.Query{Status: outbox.AllStates}
+	var every, lasts time.Duration
+	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Show new events as they are committed",

@@ -32,20 +32,15 @@ func stateStyle(state string) cli.Style {
 	}
 }
 
-// detailFlags are those of dlq show and event show.
-type detailFlags struct {
-	payload   string
-	consumers []string
-}
-
 // detailing completes a command that shows everything about what its argument names.
 func detailing[T any](app *cli.App, cmd *cobra.Command, read func(context.Context, *dlq.Outbox, why.DetailParams) (T, error),
 	show func(*cli.Page, T, string)) *cobra.Command {
-	var f detailFlags
-	cli.AddChoice(cmd.Flags(), &f.payload, "payload", "show what the event carries", "pretty", "raw")
-	cmd.Flags().StringSliceVar(&f.consumers, "consumers", nil, "ask about these consumers (default: those that Redis or the inbox knows)")
+	var payload string
+	var consumers []string
+	cli.AddChoice(cmd.Flags(), &payload, "payload", "show what the event carries", "pretty", "raw")
+	cmd.Flags().StringSliceVar(&consumers, "consumers", nil, "ask about these consumers (default: those that Redis or the inbox knows)")
 	return showing(app, cmd, func(ctx context.Context, args []string) (found T, err error) {
-		params := why.DetailParams{ID: args[0], Payload: f.payload != "", Consumers: f.consumers}
+		params := why.DetailParams{ID: args[0], Payload: payload != "", Consumers: consumers}
 		if err := params.Check(); err != nil {
 			return found, err
 		}
@@ -54,7 +49,7 @@ func detailing[T any](app *cli.App, cmd *cobra.Command, read func(context.Contex
 			return found, err
 		}
 		return read(ctx, box, params)
-	}, func(p *cli.Page, found T) { show(p, found, f.payload) })
+	}, func(p *cli.Page, found T) { show(p, found, payload) })
 }
 
 // printEvent prints an event's row.
