@@ -16,7 +16,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// auditFlags choose what of the audit trail is shown.
 type auditFlags struct {
 	dlq.AuditParams
 	listFlags
@@ -41,7 +40,13 @@ outboxctl audit undo takes it back where that is possible.`,
 		if err := f.check(now); err != nil {
 			return err
 		}
-		return cli.WritePage(app, cmd, f.output, auditRunView(), func(each func(dlq.AuditRun) error) (outbox.Paged, error) {
+		return cli.WritePage(app, cmd, f.output, cli.View[dlq.AuditRun]{
+			ID:      func(r dlq.AuditRun) string { return r.Run },
+			Empty:   "nothing was changed",
+			Shorten: shortRuns,
+			Columns: cli.Columns[dlq.AuditRun]("run:id, ended, actor, action, rows=affected, " +
+				"note:rest, began:wide, transactions:wide, db user=dbUser:wide"),
+		}, func(each func(dlq.AuditRun) error) (outbox.Paged, error) {
 			return box.AuditRuns(ctx, f.AuditParams, each)
 		})
 	})
@@ -69,16 +74,6 @@ func (f *auditFlags) check(now time.Time) (err error) {
 		return fault.As(fault.Usage, err)
 	}
 	return nil
-}
-
-func auditRunView() cli.View[dlq.AuditRun] {
-	return cli.View[dlq.AuditRun]{
-		ID:      func(r dlq.AuditRun) string { return r.Run },
-		Empty:   "nothing was changed",
-		Shorten: shortRuns,
-		Columns: cli.Columns[dlq.AuditRun]("run:id, ended, actor, action, rows=affected, " +
-			"note:rest, began:wide, transactions:wide, db user=dbUser:wide"),
-	}
 }
 
 // shortRuns is how much of the runs of a table tells them apart.

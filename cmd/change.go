@@ -138,7 +138,6 @@ func (o *changeOptions) choose(f outbox.Filter, p *dlq.ChangeParams) {
 	}
 }
 
-// preview says what a change would do.
 func (o *changeOptions) preview(ctx context.Context, box *dlq.Outbox, set *dlq.ChangeSet) error {
 	rows, err := o.newRows(ctx, box, "looked at", o.action.Would(), set.Total)
 	if err != nil {
@@ -153,8 +152,7 @@ func (o *changeOptions) preview(ctx context.Context, box *dlq.Outbox, set *dlq.C
 	return o.hint(err, result, set.Action == dlq.Restore || set.Action == dlq.Discard)
 }
 
-// makePlan keeps the set as a plan that outboxctl plan run, or the web page, runs, and prints its
-// id.
+// makePlan keeps the set as a plan and prints its id.
 func (o *changeOptions) makePlan(ctx context.Context, set *dlq.ChangeSet) error {
 	bar := o.app.NewProgress("planned", set.Total)
 	plan, err := set.Plan(ctx, dlq.PlanParams{OnAdded: func(n int64, _ []dlq.Outcome) error { bar.Add(n); return nil }})
@@ -180,7 +178,6 @@ func (o *changeOptions) noPlan() error {
 	return cli.WriteObject(o.app, o.output, (*dlq.Plan)(nil), func(*cli.Page) {})
 }
 
-// perform makes a plan of the set and runs it.
 func (o *changeOptions) perform(ctx context.Context, box *dlq.Outbox, set *dlq.ChangeSet) error {
 	rows, err := o.newRows(ctx, box, "planned", o.action.Success(), set.Total)
 	if err != nil {
@@ -210,8 +207,7 @@ func (o *changeOptions) perform(ctx context.Context, box *dlq.Outbox, set *dlq.C
 	return o.runPlan(ctx, box, plan, plan.LeftOut, rows)
 }
 
-// runPlan runs a plan, prints what becomes of its rows, and names the command that goes on where it
-// ends early.
+// runPlan runs a plan and prints what becomes of its rows.
 func (o *changeOptions) runPlan(ctx context.Context, box *dlq.Outbox, plan dlq.Plan, leftOut map[string]int64, rows *changeRows) error {
 	rows.bar.Done()
 	rows.bar = o.app.NewProgress(o.action.Success(), plan.Total-plan.Done)

@@ -60,7 +60,6 @@ func addReplayFlags(cmd *cobra.Command, o *changeOptions) {
 	cmd.Flags().StringSliceVar(&o.checkConsumers, "check-consumers", nil, "first show how many of the set these `consumers` have processed already")
 }
 
-// addForceFlag gives a command that replays dead letters --force.
 func addForceFlag(cmd *cobra.Command, o *changeOptions) {
 	cmd.Flags().BoolVar(&o.force, "force", false, "replay also what would fail again unchanged")
 }

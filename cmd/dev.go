@@ -82,7 +82,7 @@ keeps its rows for the next start, unless that one says --reset.`,
 	return cmd
 }
 
-// formatEnv prints settings as lines a shell can take.
+// formatEnv prints settings as lines that a shell takes.
 const formatEnv = "env"
 
 func (o *devOptions) validate() error {
@@ -216,8 +216,7 @@ func devFarewell(opts *devOptions) string {
 	return "running; Ctrl-C stops everything"
 }
 
-// resetState deletes the servers' folders. The caller holds the lock, so no other process is using
-// them.
+// resetState deletes the servers' folders. The caller holds the lock: no other process uses them.
 func resetState(ctx context.Context, opts *devOptions, dir string) error {
 	kept := devstack.StateOf(dir)
 	if len(kept) == 0 {

@@ -28,14 +28,12 @@ import (
 // devServerGrace is how long a dying server's process may outlive its connections.
 const devServerGrace = time.Second
 
-// A devComponent runs beside the servers until its context ends. It has an App of its own, whose
-// configuration points at the stack.
+// A devComponent runs beside the servers until its context ends. Its App points at the stack.
 type devComponent struct {
 	name string
 	run  func(ctx context.Context, app *cli.App) error
 }
 
-// devComponents is what dev runs besides the servers.
 func devComponents(opts *devOptions) []devComponent {
 	components := []devComponent{{"publisher", func(ctx context.Context, app *cli.App) error {
 		return runPublish(ctx, &publishOptions{app: app})
@@ -63,8 +61,7 @@ func runComponents(ctx context.Context, opts *devOptions, info devstate.Info, se
 	}
 	err := runBesideServers(ctx, opts, info, servers)
 	if err != nil {
-		// A component that loses its server fails before the server's process has ended: name the
-		// cause, not the symptom.
+		// A component that loses its server fails before the server's process has ended.
 		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), devServerGrace)
 		defer cancel()
 		if ended := servers.Watch(settling); ended != nil {
@@ -75,8 +72,7 @@ func runComponents(ctx context.Context, opts *devOptions, info devstate.Info, se
 	return err
 }
 
-// runBesideServers runs the components, and on a terminal the view of them, until one fails or the
-// context ends.
+// runBesideServers runs the components, and the view of them, until one fails or the context ends.
 func runBesideServers(ctx context.Context, opts *devOptions, info devstate.Info, servers *devstack.Stack) error {
 	components := devComponents(opts)
 	if opts.live() {
@@ -103,8 +99,7 @@ func runBesideServers(ctx context.Context, opts *devOptions, info devstate.Info,
 	return group.Wait()
 }
 
-// onStack is the App that the same command line would have if the environment named the stack's
-// servers.
+// onStack is the App that the same command line would have beside the stack's servers.
 func onStack(a *cli.App, info devstate.Info) *cli.App {
 	env := map[string]string{}
 	for _, name := range serverVariables() {
@@ -143,8 +138,7 @@ func serverVariables() []string {
 	return names
 }
 
-// warnShadowed warns when other commands will not use the stack: it stands behind everything that
-// is configured.
+// warnShadowed warns of what stands before the stack for other commands.
 func warnShadowed(app *cli.App) {
 	for _, name := range serverVariables() {
 		if app.Env(name) != "" {
@@ -252,8 +246,7 @@ func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack,
 
 const beginAnew = "is the database that of an earlier run? dev --reset begins with an empty one, dev --state-dir with another"
 
-// oldState advises what helps where the state folder has a schema that this binary cannot use: it
-// has been migrated already.
+// oldState advises what helps where the state folder has a schema that this binary cannot use.
 func oldState(err error) error {
 	err = fault.Database(err)
 	if kind, _ := fault.KindOf(err); kind == fault.Precondition && errors.As(err, new(*pgconn.PgError)) {
@@ -262,8 +255,7 @@ func oldState(err error) error {
 	return err
 }
 
-// recordDev records the catalogue of the stack, so that every other command on this machine goes by
-// it.
+// recordDev records the catalogue of the stack, for every other command on this machine.
 func recordDev(ctx context.Context, app *cli.App) error {
 	types, err := app.Registry(ctx)
 	if err != nil {

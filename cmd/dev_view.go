@@ -24,8 +24,7 @@ const (
 	devLogFile    = "dev.log"
 )
 
-// A devView is what dev shows on a terminal instead of its logs: what runs, how the events are
-// doing, the newest dead letters, and what to try next.
+// A devView is what dev shows on a terminal instead of its logs.
 type devView struct {
 	opts     *devOptions
 	terminal cli.Streams
@@ -37,8 +36,7 @@ type devView struct {
 	sampled  time.Time
 }
 
-// live reports whether dev draws its view. Where something reads the output, or wants the logs, it
-// gets those.
+// live reports whether dev draws its view.
 func (o *devOptions) live() bool {
 	return o.app.OutTTY && o.app.ErrTTY && !o.logs && o.output.Form() == formatEnv
 }

@@ -112,8 +112,7 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 		}
 		params.Event = &opts.event
 	}
-	// A bad event is an error before a connection is made; of a stream only a dry run is checked as
-	// a whole.
+	// A bad event is an error before a connection is made; a stream is checked whole in a dry run.
 	if opts.dryRun || !opts.stdin {
 		if err := opts.checkEvents(ctx, params); err != nil || opts.dryRun {
 			return err
@@ -204,8 +203,7 @@ type oneEvent struct {
 func (o oneEvent) Write(e outbox.Emitted) error { return cli.WriteObject(o.app, o.output, e, nil) }
 func (o oneEvent) Close() error                 { return nil }
 
-// summarise prints how many events were written or, after an error, where a stream can be taken up
-// again.
+// summarise prints how many events were written or where, after an error, a stream goes on.
 func (o *emitOptions) summarise(ctx context.Context, r outbox.EmitResult, err error, took time.Duration) {
 	events := words.Counted(int64(r.Events), "event")
 	word := either(ctx.Err() != nil, "interrupted", "stopped")
@@ -255,8 +253,7 @@ func (o *emitOptions) check() error {
 	return nil
 }
 
-// readEvent reads the flags. What a flag's own syntax demands is checked here, the rest by the
-// emitter.
+// readEvent reads the flags, and checks their syntax; the emitter checks the rest.
 func (o *emitOptions) readEvent() (err error) {
 	p := &o.event
 	var problems []string
@@ -310,8 +307,7 @@ func (o *emitOptions) readEvent() (err error) {
 	return err
 }
 
-// readData reads what --data names: a file after @, standard input for -, otherwise the text
-// itself.
+// readData reads what --data names: a file after @, standard input for -, otherwise itself.
 func readData(app *cli.App, text string) ([]byte, error) {
 	switch {
 	case text == "-":

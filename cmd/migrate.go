@@ -225,8 +225,7 @@ func (l *migrateLimits) addFlags(cmd *cobra.Command) {
 		"how long to wait for another migration to finish")
 }
 
-// options turns the flags into the runner's options: there zero means the default, here it means
-// not at all.
+// options are the runner's: there zero means the default, here not at all.
 func (l *migrateLimits) options(app *cli.App) migrate.Options {
 	return migrate.Options{
 		LockTimeout: l.lockTimeout,

@@ -17,8 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// runMigratePlan shows what a migration would find and do. A table that cannot be adopted is a
-// precondition that fails.
+// runMigratePlan shows what a migration would find and do.
 func runMigratePlan(ctx context.Context, opts *migrateUpOptions, o migrate.Options) error {
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {

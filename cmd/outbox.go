@@ -16,7 +16,6 @@ import (
 
 type runE = func(*cobra.Command, []string) error
 
-// withOutbox is the run function of a command that works on the outbox.
 func withOutbox(app *cli.App, run func(ctx context.Context, box *dlq.Outbox, args []string) error) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		box, err := app.Outbox(cmd.Context())
@@ -27,7 +26,6 @@ func withOutbox(app *cli.App, run func(ctx context.Context, box *dlq.Outbox, arg
 	}
 }
 
-// configured is the configuration of an outbox, and the outbox.
 func configured(ctx context.Context, app *cli.App) (*cli.Config, *dlq.Outbox, error) {
 	cfg, err := app.Config("database.url")
 	if err != nil {
@@ -37,8 +35,7 @@ func configured(ctx context.Context, app *cli.App) (*cli.Config, *dlq.Outbox, er
 	return cfg, box, err
 }
 
-// from reads what a command shows from what it opens for that: the outbox, its database or the
-// catalogue.
+// from reads what a command shows from what it opens: the outbox, its database or the catalogue.
 func from[S, T any](open func(context.Context) (S, error),
 	read func(context.Context, S, []string) (T, error)) func(context.Context, []string) (T, error) {
 	return func(ctx context.Context, args []string) (found T, err error) {
@@ -65,8 +62,7 @@ func showing[T any](app *cli.App, cmd *cobra.Command, read func(ctx context.Cont
 	return cmd
 }
 
-// listing completes a command that reads rows, and prints them in the forms of a list; with watched
-// it has --watch.
+// listing completes a command that lists rows; with watched it has --watch.
 func listing[T any](app *cli.App, cmd *cobra.Command, watched bool, view cli.View[T],
 	read func(ctx context.Context, args []string) ([]T, error)) *cobra.Command {
 	var f listFlags
@@ -106,8 +102,7 @@ type listFlags struct {
 	output cli.Output
 }
 
-// addListFlags gives a command that lists pages of rows of T its flags. after is the row that
-// --cursor names.
+// addListFlags gives a command that lists pages its flags. after is the row that --cursor names.
 func addListFlags[T any](cmd *cobra.Command, f *listFlags, after string) {
 	cli.AddPageFlags(cmd, &f.page, after)
 	cli.AddWatchFlags(cmd, &f.watch)

@@ -37,7 +37,14 @@ func newPlanListCmd(app *cli.App) *cobra.Command {
 	}
 	check := func() error { p.Page = f.page; return p.Check() }
 	cmd.RunE = f.list(app, check, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
-		return cli.WritePage(app, cmd, f.output, planView(), func(each func(dlq.Plan) error) (outbox.Paged, error) {
+		return cli.WritePage(app, cmd, f.output, cli.View[dlq.Plan]{
+			Shorten: func(ids []string) int { return max(planID, shortRuns(ids)) },
+			Empty:   "no plans",
+			Columns: cli.Columns[dlq.Plan]("id:id, action, state, done, of=total, author, "+
+				"runner:110, made=createdAt:120, started=startedAt:wide, ended=endedAt:wide, "+
+				"why=endedWhy:90:rest, note:wide").
+				Style("state", func(p dlq.Plan) cli.Style { return stateStyle(p.State) }),
+		}, func(each func(dlq.Plan) error) (outbox.Paged, error) {
 			return box.ListPlans(ctx, p, each)
 		})
 	})
@@ -47,17 +54,6 @@ func newPlanListCmd(app *cli.App) *cobra.Command {
 
 // planID is how much of a plan's id tells it from all others: the millisecond in which it was made.
 const planID = 13
-
-func planView() cli.View[dlq.Plan] {
-	return cli.View[dlq.Plan]{
-		Shorten: func(ids []string) int { return max(planID, shortRuns(ids)) },
-		Empty:   "no plans",
-		Columns: cli.Columns[dlq.Plan]("id:id, action, state, done, of=total, author, "+
-			"runner:110, made=createdAt:120, started=startedAt:wide, ended=endedAt:wide, "+
-			"why=endedWhy:90:rest, note:wide").
-			Style("state", func(p dlq.Plan) cli.Style { return stateStyle(p.State) }),
-	}
-}
 
 func newPlanStopCmd(app *cli.App) *cobra.Command {
 	return newPlanActCmd(app, &cobra.Command{

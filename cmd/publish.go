@@ -35,8 +35,7 @@ type publishOptions struct {
 	namespace, tenant string
 	eventTypes        []string
 
-	// several: it is one of several contexts in this process. idle is after how long its unused
-	// connections are closed.
+	// several: it is one of several contexts. idle is after how long unused connections are closed.
 	several bool
 	idle    time.Duration
 	// traces is nil where nobody wants spans.
@@ -89,7 +88,6 @@ lost.`,
 	return cmd
 }
 
-// parse reads the flags that narrow a publisher.
 func (opts *publishOptions) parse() error {
 	if err := opts.app.RefuseEmpty("namespace", "tenant", "event-type"); err != nil {
 		return err
@@ -131,8 +129,7 @@ const publishMemory = 4 * engine.DefaultMaxInFlightBytes
 // processor time.
 const publishGarbage = 80
 
-// limitMemory sets publishMemory for each dispatcher, and publishGarbage, unless the operator has
-// chosen.
+// limitMemory sets both, the first for each dispatcher, unless the operator has chosen.
 func limitMemory(dispatchers int) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(dispatchers) * publishMemory)
@@ -192,12 +189,10 @@ type publishService struct {
 	once   bool
 	log    zerolog.Logger
 	claims *pgxpool.Pool
-	// idle is after how long an unused connection is closed.
-	idle time.Duration
+	idle   time.Duration
 }
 
-// newPublishService opens what a publisher needs. Pools and dispatcher are closed with the app.
-// Nothing is measured where metrics is nil.
+// newPublishService opens what is closed with the app. Nothing is measured where metrics is nil.
 func newPublishService(ctx context.Context, opts *publishOptions, app *cli.App, cfg *cli.Config, metrics prometheus.Registerer) (*publishService, error) {
 	p := cfg.Publish
 	s := &publishService{app: app, cfg: cfg, once: opts.once, log: app.Log(), idle: opts.idle}
@@ -247,8 +242,7 @@ func (s *publishService) publisher(ctx context.Context, types *catalogue.Catalog
 	}
 	topics, err := s.app.TopicsOf(types)
 	if err != nil {
-		// At the start it is an error. A catalogue that is followed may drop a topic, and must not
-		// end every publisher with it.
+		// At the start it is an error; a catalogue that is followed must not end every publisher.
 		s.log.Warn().Err(err).Msg("a setting is not used any more")
 	}
 	return client.NewPublisher(topics), nil
@@ -261,8 +255,7 @@ func (s *publishService) pool(ctx context.Context, name string, conns int) (*pgx
 	return s.app.OpenPool(ctx, s.cfg, params)
 }
 
-// unready is an error of the database before anything was begun: a precondition, whatever else it
-// is.
+// unready is an error of the database before anything was begun: a precondition.
 func unready(err error) error {
 	err = fault.Database(err)
 	if _, known := fault.KindOf(err); known {
@@ -293,8 +286,7 @@ func (s *publishService) Run(ctx context.Context) error {
 	return err
 }
 
-// sayParked warns of events that a run with --once does not wait for, because an operator has to
-// act first.
+// sayParked warns of events that wait for an operator, which a run with --once does not.
 func (s *publishService) sayParked(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, parkedTimeout)
 	defer cancel()
@@ -319,8 +311,7 @@ func (s *publishService) sayPaused(ctx context.Context) {
 	}
 }
 
-// unfinished is what a run with --once leaves to be done: events that died or stay leased, and
-// topics that took nothing.
+// unfinished is what a run with --once leaves to be done.
 func unfinished(state dispatch.State, done dispatch.Totals) error {
 	var left, hints []string
 	if done.Dead > 0 {

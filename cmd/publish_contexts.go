@@ -22,8 +22,7 @@ import (
 const (
 	// contextIdle closes connections that a quiet database of many does not use.
 	contextIdle = time.Minute
-	// contextRetryMin and contextRetryMax bound the wait before a context that could not be
-	// published is tried again.
+	// They bound the wait before a context that could not be published is tried again.
 	contextRetryMin, contextRetryMax = time.Second, 30 * time.Second
 )
 

@@ -118,7 +118,6 @@ func holderText(p registry.TypeHolder) string {
 	return text + " (catalogue " + p.Source + ")"
 }
 
-// emitCall is a call of outbox_emit to be completed.
 func emitCall(t registry.EventTypeDetail) string {
 	call := fmt.Sprintf("SELECT id FROM outbox_emit('%s', ", t.Type)
 	if t.AggregateType == "none" {
@@ -344,7 +343,6 @@ func runRegistryApply(ctx context.Context, app *cli.App, file string, f *registr
 	return cli.WriteObject(app, f.output, result, func(p *cli.Page) { printApply(p, result, app.Where()) })
 }
 
-// announceApply prints what a confirmation is about.
 func announceApply(w io.Writer, r registry.ApplyResult) {
 	for _, c := range r.Changes {
 		if c.Change == registry.TypeRemoved {

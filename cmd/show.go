@@ -15,8 +15,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// stateStyle is the colour of what has a state: what is done, what is going wrong, and what needs
-// no look.
+// stateStyle is the colour of what has a state.
 func stateStyle(state string) cli.Style {
 	switch state {
 	case outbox.StatusPublished, dlq.StateReplayed, dlq.PlanDone:
@@ -52,7 +51,6 @@ func detailing[T any](app *cli.App, cmd *cobra.Command, read func(context.Contex
 	}, func(p *cli.Page, found T) { show(p, found, payload) })
 }
 
-// printEvent prints an event's row.
 func printEvent(p *cli.Page, e outbox.Event) {
 	p.Field("status", e.Status)
 	p.Field("emitted", p.Time(&e.CreatedAt))

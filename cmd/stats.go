@@ -181,8 +181,7 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) {
 	}
 }
 
-// publishedLine tells what was published lately; "at least" where a cleanup has removed a part of
-// it.
+// publishedLine tells what was published lately; "at least" where a cleanup has removed a part.
 func publishedLine(r *stats.Report) string {
 	since := r.Published.CountedSince
 	windows := []struct {
@@ -242,13 +241,6 @@ func statsOfContexts(ctx context.Context, opts *statsOptions, names []string) er
 		return stats.Collect(ctx, box.DB, box.Registry, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
 	}
 	found := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, collect)
-	if err := cli.WriteList(opts.app, opts.output, contextStatsView(), found); err != nil {
-		return err
-	}
-	return cli.ReportContexts(opts.app, found)
-}
-
-func contextStatsView() cli.View[contextStats] {
 	figure := func(head string, text func(*stats.Report, *cli.CellStyle) string) cli.Column[contextStats] {
 		return cli.Column[contextStats]{Head: head, Field: "result", Cell: func(c contextStats, s *cli.CellStyle) string {
 			if c.Result == nil {
@@ -257,7 +249,7 @@ func contextStatsView() cli.View[contextStats] {
 			return text(c.Result, s)
 		}}
 	}
-	return cli.View[contextStats]{
+	if err := cli.WriteList(opts.app, opts.output, cli.View[contextStats]{
 		ID: func(c contextStats) string { return c.Context },
 		Columns: []cli.Column[contextStats]{
 			{Head: "context"},
@@ -269,7 +261,10 @@ func contextStatsView() cli.View[contextStats] {
 			figure("flow", func(r *stats.Report, _ *cli.CellStyle) string { return r.Flow.State }),
 			{Head: "error", Rest: true},
 		},
+	}, found); err != nil {
+		return err
 	}
+	return cli.ReportContexts(opts.app, found)
 }
 
 func newPublishersCmd(app *cli.App) *cobra.Command {

@@ -25,8 +25,7 @@ import (
 	"github.com/outboxctl/outboxctl/ui"
 )
 
-// What a request to the page may take: it answers in a fraction of a second, and reads small
-// bodies.
+// What a request to the page may take.
 const (
 	uiMaxBody      = 2 << 20
 	uiMaxHeader    = 64 << 10
@@ -257,16 +256,13 @@ func shutDown(ctx context.Context, end func(context.Context) error) error {
 	return end(ctx)
 }
 
-// uiCheckTimeout bounds the look at the read role: the page starts also while the database is away.
-const uiCheckTimeout = 2 * time.Second
-
 // checkReadRole refuses a role that the page could not read under. A database that does not answer
 // is no reason: the page says so itself, and so it does where the default role has no rights.
 func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	if role == ui.OwnRights {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, uiCheckTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // it starts also while the database is away
 	defer cancel()
 	err := pgread.CheckRole(ctx, pool, role)
 	if isUIProblem(err) && (role != ui.DefaultReadRole || !errors.Is(err, pgread.ErrNoRights)) {
@@ -275,15 +271,13 @@ func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	return nil
 }
 
-// isUIProblem reports whether err is about how the page was set up: another start would end the
-// same way.
+// isUIProblem reports whether another start would end the same way.
 func isUIProblem(err error) bool {
 	kind, _ := fault.KindOf(err)
 	return kind == fault.Usage || kind == fault.Precondition
 }
 
-// serveUIProblem answers every request with 503 until ctx ends. What is missing is for those who
-// read the log.
+// serveUIProblem answers every request with 503 until ctx ends; the log says what is missing.
 func serveUIProblem(ctx context.Context, app *cli.App, problem error) error {
 	app.Report(problem)
 	cfg := &cli.Config{}

@@ -11,8 +11,7 @@ import (
 	"github.com/outboxctl/outboxctl/ui"
 )
 
-// openPages is the page of the configuration or, with names, one for each of these contexts.
-// process has the settings that all of them share.
+// openPages is one page or, with names, one for each context. process has what they share.
 func openPages(ctx context.Context, app, process *cli.App, cfg *cli.Config, names []string) ([]ui.Config, error) {
 	if names == nil {
 		page, err := openPage(ctx, process, cfg)
