@@ -110,7 +110,8 @@ func (o *changeOptions) params() (dlq.ChangeParams, error) {
 	err := p.Check()
 	switch {
 	case errors.Is(err, dlq.ErrNoSet):
-		return p, fault.Hint(fault.Usagef("specify what to %s: %s", o.action.Verb(), ways), "%s", example)
+		err = fault.Usagef("specify what to %s: %s", o.action.Verb(), ways)
+		return p, fault.Hint(err, "%s", example)
 	case err != nil:
 		return p, fault.Usagef("specify %s, not both", ways)
 	case o.plan && o.dryRun:

@@ -17,15 +17,16 @@ import (
 
 // sources names the ways to say what to change, and a command that does.
 func (o *changeOptions) sources() (ways, example string) {
+	ways = "ids or filters"
 	switch o.action {
 	case dlq.Republish:
-		return "ids or filters", "outboxctl event republish --type order_created --since 2h --dry-run"
+		return ways, "outboxctl event republish --type order_created --since 2h --dry-run"
 	case dlq.Retry:
 		return "ids", "outboxctl event list --status pending -o id | outboxctl event retry -"
 	case dlq.Erase:
 		return "ids, --aggregate or --tenant", "outboxctl erase --aggregate TYPE/ID --dry-run"
 	default:
-		return "ids or filters", "outboxctl dlq " + o.action.Verb() + " --reason max_attempts --dry-run"
+		return ways, "outboxctl dlq " + o.action.Verb() + " --reason max_attempts --dry-run"
 	}
 }
 
@@ -76,7 +77,8 @@ func (o *changeOptions) describe(set *dlq.ChangeSet) {
 	case o.plan:
 		would = "about to plan to "
 	}
-	fmt.Fprintf(w, "%s%s %s%s\n", would, o.action.Verb(), words.Counted(set.Total, set.Action.Noun()), o.app.Where())
+	what := words.Counted(set.Total, set.Action.Noun())
+	fmt.Fprintf(w, "%s%s %s%s\n", would, o.action.Verb(), what, o.app.Where())
 }
 
 // summarise says on Err how many rows had which outcome.
@@ -89,7 +91,8 @@ func (o *changeOptions) summarise(r dlq.RunResult) {
 	}
 	others := maps.Clone(r.Counts)
 	delete(others, success)
-	fmt.Fprintln(o.app.Err, strings.Join(append([]string{done + o.app.Where()}, countTexts(others)...), "; "))
+	parts := append([]string{done + o.app.Where()}, countTexts(others)...)
+	fmt.Fprintln(o.app.Err, strings.Join(parts, "; "))
 	if w := r.Watched; w.All() > 0 {
 		fmt.Fprintf(o.app.Err, "of the events sent again %s were published, %s died again, %s keep failing, %s were not tried yet\n",
 			words.Count(w.Published), words.Count(w.Dead), words.Count(w.Failing), words.Count(w.Waiting))

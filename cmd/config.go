@@ -109,7 +109,8 @@ which --context, OUTBOXCTL_CONTEXT or config use-context chooses one.`,
 	}, false, cli.View[contextEntry]{
 		ID:    func(e contextEntry) string { return e.Name },
 		Empty: "no contexts: the configuration file has none",
-		Columns: cli.Columns[contextEntry]("current, name, kind=production readOnly, database, project").
+		Columns: cli.Columns[contextEntry]("current, name, kind=production readOnly, "+
+			"database, project").
 			Cell("current", func(e contextEntry) string { return either(e.Current, "*", "") }).
 			Cell("kind", func(e contextEntry) string {
 				return either(e.Production, "production ", "") + either(e.ReadOnly, "read-only", "")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ type consumeOptions struct {
 	maxAttempts, concurrency, streams int
 	count                             int64
 	timeout, idleExit                 time.Duration
-	noHTTP                            bool // for callers inside this program that serve HTTP themselves, or not at all
+	noHTTP                            bool // for callers inside this program
 }
 
 func newConsumeCmd(app *cli.App) *cobra.Command {
@@ -88,19 +87,23 @@ worker of your own imports the package consume; examples/notifications is this o
 	flags := cmd.Flags()
 	flags.StringVar(&opts.url, "http", "", "post each event to this `URL`")
 	flags.StringVar(&opts.command, "exec", "", "run this `command` of the shell for each event")
-	flags.StringArrayVar(&opts.types, "type", nil, "hand over events of this `type` only (may be repeated)")
+	flags.StringArrayVar(&opts.types, "type", nil,
+		"hand over events of this `type` only (may be repeated)")
 	flags.StringArrayVar(&opts.topics, "topic", nil, "receive from the subscription of this logical `topic` (may be repeated)")
 	flags.IntVar(&opts.maxAttempts, "max-attempts", 0,
 		"give an event up after so many failures (0: when the subscription's dead-letter policy does)")
-	cli.AddLimit(cmd, &opts.timeout, "timeout", consumer.DefaultHandlerTimeout, 0, "how long one event may take")
+	cli.AddLimit(cmd, &opts.timeout, "timeout", consumer.DefaultHandlerTimeout, 0,
+		"how long one event may take")
 	flags.BoolVar(&opts.example, "example", false, "run the example worker")
 	flags.StringVar(&opts.name, "consumer", "",
 		"name in Redis keys and inbox rows; what another name has processed does not count (the example's is "+notifications.Consumer+")")
-	flags.IntVar(&opts.concurrency, "concurrency", consumer.DefaultConcurrency, "events handled at once")
+	flags.IntVar(&opts.concurrency, "concurrency", consumer.DefaultConcurrency,
+		"events handled at once")
 	flags.IntVar(&opts.streams, "streams", 0, "streams to receive on (0: 4, or 64 from an emulator)")
 	flags.Int64Var(&opts.count, "count", 0,
 		"exit after acknowledging this many messages, of types it does not handle too (0: never)")
-	cli.AddLimit(cmd, &opts.idleExit, "idle-exit", 0, 0, "exit when no message arrived for this long (0: never)")
+	cli.AddLimit(cmd, &opts.idleExit, "idle-exit", 0, 0,
+		"exit when no message arrived for this long (0: never)")
 	flags.BoolVar(&opts.traceParent, "trace-parent", false,
 		"make spans part of the trace of who emitted the event, instead of linking them to it")
 	cli.AddConfigFlags(cmd, cli.GroupConsume)
@@ -129,9 +132,12 @@ func runConsume(ctx context.Context, opts *consumeOptions) error {
 
 // check refuses what cannot be meant, and names the example's consumer.
 func (o *consumeOptions) check() error {
-	chosen := slices.DeleteFunc([]bool{o.example, o.url != "", o.command != ""}, func(is bool) bool { return !is })
+	chosen := 0
+	for _, c := range []bool{o.example, o.url != "", o.command != ""} {
+		chosen += either(c, 1, 0)
+	}
 	switch address, err := url.Parse(o.url); {
-	case len(chosen) != 1:
+	case chosen != 1:
 		return fault.Hint(fault.Usagef("consume needs one of --http, --exec and --example"),
 			"outboxctl consume --consumer NAME --http URL posts events to your worker; outboxctl consume --example runs the example")
 	case o.url != "" && (err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https"):
@@ -165,7 +171,8 @@ func (o *consumeOptions) checkNumbers() error {
 		{"count", o.count, 0, math.MaxInt64}, // the limits of --timeout and --idle-exit are in AddLimit
 	} {
 		if n.value < n.min || n.value > n.max {
-			problems = append(problems, fmt.Sprintf("%s %d is not between %d and %d", n.flag, n.value, n.min, n.max))
+			problems = append(problems, fmt.Sprintf("%s %d is not between %d and %d", n.flag, n.value,
+				n.min, n.max))
 		}
 	}
 	if len(problems) > 0 {

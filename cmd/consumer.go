@@ -42,7 +42,9 @@ Consumers that only announced themselves in Redis are listed by name.`,
 		Columns: cli.Columns[stats.Consumer]("consumer, subscription, workers, rate, "+
 			"lag=lagSeconds, waiting=backlog, failing, gave up=gaveUp, seen=lastSeenAt, "+
 			"failing since=failingSince:wide").
-			Cell("subscription", func(c stats.Consumer) string { return cmp.Or(safetext.Line(c.Subscription), "-") }).
+			Cell("subscription", func(c stats.Consumer) string {
+				return cmp.Or(safetext.Line(c.Subscription), "-")
+			}).
 			Cell("rate", func(c stats.Consumer) string { return fmt.Sprintf("%.4g/s", c.Rate) }).
 			Cell("lag", func(c stats.Consumer) string {
 				if c.LagSeconds == nil {
@@ -52,16 +54,18 @@ Consumers that only announced themselves in Redis are listed by name.`,
 			}).
 			Style("failing", func(c stats.Consumer) cli.Style { return warnIf(c.Failing > 0) }).
 			Style("gave up", func(c stats.Consumer) cli.Style { return warnIf(c.GaveUp > 0) }),
-	}, from(app.Outbox, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Consumer, error) {
-		list, err := consumers.List(ctx, &box.Outbox)
-		if err != nil {
-			return nil, err
-		}
-		if err := consumers.Measure(ctx, list, backlog(app)); err != nil {
-			fmt.Fprintf(app.Err, "not all that waits at the broker is known: %s\n", safetext.Redact(err.Error()))
-		}
-		return list, nil
-	}))
+	}, from(app.Outbox,
+		func(ctx context.Context, box *dlq.Outbox, _ []string) ([]stats.Consumer, error) {
+			list, err := consumers.List(ctx, &box.Outbox)
+			if err != nil {
+				return nil, err
+			}
+			if err := consumers.Measure(ctx, list, backlog(app)); err != nil {
+				fmt.Fprintf(app.Err, "not all that waits at the broker is known: %s\n",
+					safetext.Redact(err.Error()))
+			}
+			return list, nil
+		}))
 }
 
 // backlog asks the command's broker how many messages wait for a subscription. Who looks at
@@ -219,14 +223,15 @@ func runConsumerForget(ctx context.Context, app *cli.App, f *consumerForgetFlags
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(app.Err, "consumer %s will forget event %s (%s in redis)\n", result.Consumer, result.EventID, result.State)
-	rows := int64(1)
+	w, rows := app.Err, int64(1)
+	fmt.Fprintf(w, "consumer %s will forget event %s (%s in redis)\n", result.Consumer,
+		result.EventID, result.State)
 	switch {
 	case result.InInbox && f.Inbox:
 		rows = cli.Destroys // without the inbox row nothing keeps the effect single
-		fmt.Fprintln(app.Err, "its inbox row will be removed too: the next delivery repeats the effect")
+		fmt.Fprintln(w, "its inbox row will be removed too: the next delivery repeats the effect")
 	case result.InInbox:
-		fmt.Fprintln(app.Err, "its inbox row stays, so the next delivery still has no effect; --inbox removes it")
+		fmt.Fprintln(w, "its inbox row stays, so the next delivery still has no effect; --inbox removes it")
 	}
 	if !f.DryRun {
 		if err := app.Confirm(ctx, f.yes, rows, "forget it"); err != nil {

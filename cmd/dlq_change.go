@@ -171,7 +171,7 @@ func (o *dlqEditOptions) apply(ctx context.Context, edit *dlq.Editing, data []by
 	fmt.Fprintf(w, "%s event %s, %s: %s\n", safetext.Line(l.EventType), l.EventID, l.Reason, safetext.Cut(safetext.Line(l.ErrorMessage), 160))
 	o.app.WriteJSONDiff(w, o.app.ErrTTY, edit.Data, data)
 	if l.Blocks > 0 {
-		fmt.Fprintf(w, "%s behind it in its ordering key %s for the corrected one\n", words.Counted(l.Blocks, "event"), either(l.Blocks == 1, "waits", "wait"))
+		fmt.Fprintf(w, "%s behind it in its ordering key %s for the corrected one\n", words.Counted(l.Blocks, "event"), waits(l.Blocks))
 	}
 	if !o.dryRun {
 		const question = "send the corrected event and discard the dead letter"

@@ -123,7 +123,9 @@ func doctorParams(app *cli.App, cfg *cli.Config, types *registry.Registry) docto
 		},
 	}
 	if cfg.BrokerSetUp() {
-		p.Broker = func(ctx context.Context) (broker.Broker, []broker.PlannedTopic, error) { return planned(ctx, app) }
+		p.Broker = func(ctx context.Context) (broker.Broker, []broker.PlannedTopic, error) {
+			return planned(ctx, app)
+		}
 	}
 	return p
 }

@@ -191,7 +191,8 @@ func (o *emitOptions) list(out io.Writer) (cli.ListWriter[outbox.Emitted], error
 		return oneEvent{&buffered, o.output}, nil
 	}
 	return cli.NewListWriter(&buffered, o.output, cli.View[outbox.Emitted]{
-		Columns: cli.Columns[outbox.Emitted]("id, type, topic:wide, already enqueued=alreadyEnqueued, line:wide"),
+		Columns: cli.Columns[outbox.Emitted]("id, type, topic:wide, " +
+			"already enqueued=alreadyEnqueued, line:wide"),
 	})
 }
 

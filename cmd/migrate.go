@@ -177,7 +177,8 @@ func writeMigrateResult(app *cli.App, output cli.Output, res migrate.Result, dow
 			fmt.Fprintf(p, "nothing to do: schema version %d\n", res.To)
 			return
 		}
-		fmt.Fprintf(p, "schema version %d (was %d): %d %s%s\n", res.To, res.From, len(steps), word, app.Where())
+		fmt.Fprintf(p, "schema version %d (was %d): %d %s%s\n",
+			res.To, res.From, len(steps), word, app.Where())
 	})
 }
 
@@ -237,7 +238,8 @@ func (l *migrateLimits) options(app *cli.App) migrate.Options {
 
 func newMigrateStatusCmd(app *cli.App) *cobra.Command {
 	colours := map[string]cli.Style{
-		migrate.StepApplied: cli.StyleGood, migrate.StepPending: cli.StyleWarn, migrate.StepUnknown: cli.StyleError,
+		migrate.StepApplied: cli.StyleGood, migrate.StepPending: cli.StyleWarn,
+		migrate.StepUnknown: cli.StyleError,
 	}
 	return listing(app, &cobra.Command{
 		Use:   "status",
@@ -250,9 +252,10 @@ pending, or unknown (recorded by another version of outboxctl). It only reads, a
 		Columns: cli.Columns[migrate.StepStatus]("version, name, state, applied at=appliedAt").
 			Cell("version", func(s migrate.StepStatus) string { return strconv.FormatInt(s.Version, 10) }).
 			Style("state", func(s migrate.StepStatus) cli.Style { return colours[s.State] }),
-	}, from(app.Reads, func(ctx context.Context, db *pgread.DB, _ []string) ([]migrate.StepStatus, error) {
-		return migrate.Status(ctx, db, migrate.Options{})
-	}))
+	}, from(app.Reads,
+		func(ctx context.Context, db *pgread.DB, _ []string) ([]migrate.StepStatus, error) {
+			return migrate.Status(ctx, db, migrate.Options{})
+		}))
 }
 
 func newMigrateVersionCmd(app *cli.App) *cobra.Command {
@@ -263,7 +266,8 @@ func newMigrateVersionCmd(app *cli.App) *cobra.Command {
 	}, from(app.Reads, func(ctx context.Context, db *pgread.DB, _ []string) (migrate.Versions, error) {
 		return migrate.Version(ctx, db, migrate.Options{})
 	}), func(p *cli.Page, v migrate.Versions) {
-		fmt.Fprintf(p, "schema version %d, this binary has %d, pending %d\n", v.Database, v.Binary, v.Pending)
+		fmt.Fprintf(p, "schema version %d, this binary has %d, pending %d\n",
+			v.Database, v.Binary, v.Pending)
 	})
 }
 

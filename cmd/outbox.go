@@ -179,3 +179,6 @@ func either[T any](first bool, a, b T) T {
 	}
 	return b
 }
+
+// waits is the verb of a number of things that wait.
+func waits(n int64) string { return either(n == 1, "waits", "wait") }

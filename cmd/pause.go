@@ -129,7 +129,7 @@ func runPause(ctx context.Context, o *pauseOptions, resume bool) error {
 
 // confirm asks before what waits is held back or let go.
 func (o *pauseOptions) confirm(ctx context.Context, yes bool, verb, what string, events int64) error {
-	return o.app.Confirm(ctx, yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, words.Counted(events, "event"), either(events == 1, "waits", "wait")))
+	return o.app.Confirm(ctx, yes, events, fmt.Sprintf("%s %s, of which %s %s now", verb, what, words.Counted(events, "event"), waits(events)))
 }
 
 // say prints a pause that was made or ended.
@@ -143,7 +143,7 @@ func (o *pauseOptions) say(r outbox.PauseResult) error {
 	if r.Before != nil {
 		text += fmt.Sprintf("; %s had paused it %s", safetext.Line(r.Before.Actor), outbox.PauseEnds(now, r.Before.Until))
 	}
-	return o.write(r, fmt.Sprintf("%s; %s %s%s\n", text, words.Counted(r.Events, "event"), either(r.Events == 1, "waits", "wait"), o.app.Where()))
+	return o.write(r, fmt.Sprintf("%s; %s %s%s\n", text, words.Counted(r.Events, "event"), waits(r.Events), o.app.Where()))
 }
 
 // write prints the result in the chosen form; text is what a person reads.
@@ -151,8 +151,9 @@ func (o *pauseOptions) write(r outbox.PauseResult, text string) error {
 	switch o.output.Form() {
 	case cli.FormatCSV, cli.FormatID:
 		return cli.WriteList(o.app, o.output, cli.View[outbox.PauseResult]{
-			ID:      func(p outbox.PauseResult) string { return p.Kind + "=" + p.Value },
-			Columns: cli.Columns[outbox.PauseResult]("kind, value, outcome, events, until, run=runId"),
+			ID: func(p outbox.PauseResult) string { return p.Kind + "=" + p.Value },
+			Columns: cli.Columns[outbox.PauseResult]("kind, value, outcome, events, until, " +
+				"run=runId"),
 		}, []outbox.PauseResult{r})
 	default:
 		return cli.WriteObject(o.app, o.output, r, func(p *cli.Page) { fmt.Fprint(p, text) })
@@ -169,7 +170,8 @@ func newPauseListCmd(app *cli.App) *cobra.Command {
 		Empty: "nothing is paused",
 		Columns: cli.Columns[outbox.HeldPause]("kind, value:whole, events, oldest=oldestAt:90, " +
 			"since=at:110, until, actor, note:rest"),
-	}, from(app.Outbox, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]outbox.HeldPause, error) {
-		return box.Pauses(ctx)
-	}))
+	}, from(app.Outbox,
+		func(ctx context.Context, box *dlq.Outbox, _ []string) ([]outbox.HeldPause, error) {
+			return box.Pauses(ctx)
+		}))
 }

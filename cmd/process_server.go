@@ -45,8 +45,7 @@ func newPublishServer(app *cli.App, cfg *cli.Config, once bool) *processServer {
 	return newProcessServer(app, app.Log(), addr)
 }
 
-// labelled is the registerer of a context's metrics, without one of the process's; nil where nothing
-// is measured.
+// labelled is the registerer of a context's metrics, or of the process's; nil: nothing is measured.
 func (s *processServer) labelled(name string) prometheus.Registerer {
 	switch {
 	case s.metrics == nil:

@@ -35,9 +35,10 @@ recorded, otherwise the built-in one; a file and builtin need no database.`,
 		Columns: cli.Columns[registry.EventType]("type:whole, aggregate=aggregateType:60, topic, "+
 			"description:rest:70, namespace:wide, payload=fields:wide").
 			Cell("payload", payloadCell),
-	}, from(app.Registry, func(_ context.Context, types *registry.Registry, _ []string) ([]registry.EventType, error) {
-		return types.List(), nil
-	}))
+	}, from(app.Registry,
+		func(_ context.Context, types *registry.Registry, _ []string) ([]registry.EventType, error) {
+			return types.List(), nil
+		}))
 }
 
 // payloadCell names the fields of a payload, the optional ones with a question mark.
@@ -99,7 +100,8 @@ func printEventType(w *cli.Page, t registry.EventTypeDetail) {
 		}
 	}
 	for _, f := range t.Fields {
-		fmt.Fprintf(w, "  %s%s  %s\n", safetext.Line(f.Name), either(f.Required, "", "?"), safetext.Line(f.Type))
+		fmt.Fprintf(w, "  %s%s  %s\n", safetext.Line(f.Name), either(f.Required, "", "?"),
+			safetext.Line(f.Type))
 	}
 	fmt.Fprintf(w, "\n%s\n", safetext.Line(emitCall(t)))
 }
@@ -265,7 +267,8 @@ Nothing is changed.`,
 			}
 			if err := cli.WriteList(app, output, cli.View[registry.TypeChange]{
 				ID: func(c registry.TypeChange) string { return c.Type },
-				Columns: cli.Columns[registry.TypeChange]("change, type, parts, waiting, namespace:wide").
+				Columns: cli.Columns[registry.TypeChange]("change, type, parts, waiting, "+
+					"namespace:wide").
 					Cell("parts", func(c registry.TypeChange) string { return strings.Join(c.Parts, ", ") }),
 			}, diff.Changes); err != nil {
 				return err

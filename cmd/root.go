@@ -48,12 +48,13 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	addTo(root, groupRun,
 		newConsumeCmd(app), newDevCmd(app), newPublishCmd(app), newUICmd(app))
 	addTo(root, groupOperate,
-		newEmitCmd(app), newStatsCmd(app), newPublishersCmd(app), newCheckCmd(app), newCleanupCmd(app),
-		newDoctorCmd(app), newConsumerCmd(app), newDLQCmd(app), newEventCmd(app), newEraseCmd(app),
-		newPlanCmd(app), newPauseCmd(app), newResumeCmd(app), newWhyCmd(app), newAuditCmd(app))
+		newEmitCmd(app), newStatsCmd(app), newPublishersCmd(app), newCheckCmd(app),
+		newCleanupCmd(app), newDoctorCmd(app), newConsumerCmd(app), newDLQCmd(app),
+		newEventCmd(app), newEraseCmd(app), newPlanCmd(app), newPauseCmd(app), newResumeCmd(app),
+		newWhyCmd(app), newAuditCmd(app))
 	addTo(root, groupSetUp,
-		newInitCmd(app), newMigrateCmd(app), newTopicCmd(app), newRegistryCmd(app), newBenchCmd(app),
-		newConfigCmd(app), newVersionCmd(app))
+		newInitCmd(app), newMigrateCmd(app), newTopicCmd(app), newRegistryCmd(app),
+		newBenchCmd(app), newConfigCmd(app), newVersionCmd(app))
 	root.AddCommand(newHelpTopics(root)...)
 	cli.AddHelp(app, root)
 	root.InitDefaultCompletionCmd()

@@ -101,7 +101,8 @@ func (opts *statsOptions) print(report *stats.Report) error {
 			return fault.Usagef("-o %s lists groups: add --by", opts.output.Format)
 		}
 	default:
-		err := cli.WriteObject(opts.app, opts.output, report, func(p *cli.Page) { sayStats(opts.app, p, report) })
+		human := func(p *cli.Page) { sayStats(opts.app, p, report) }
+		err := cli.WriteObject(opts.app, opts.output, report, human)
 		if err != nil || form != cli.FormatTable || opts.by == "" {
 			return err
 		}
@@ -142,7 +143,7 @@ func sayStats(a *cli.App, w io.Writer, r *stats.Report) {
 	if r.Scheduled > 0 {
 		behind := ""
 		if r.BehindScheduled > 0 {
-			behind = fmt.Sprintf("; %s %s behind in order", words.Counted(r.BehindScheduled, "event"), either(r.BehindScheduled == 1, "waits", "wait"))
+			behind = fmt.Sprintf("; %s %s behind in order", words.Counted(r.BehindScheduled, "event"), waits(r.BehindScheduled))
 		}
 		line("scheduled", "%s: outboxctl event list --status scheduled%s", n(r.Scheduled), behind)
 	}
@@ -238,7 +239,8 @@ func statsOfContexts(ctx context.Context, opts *statsOptions, names []string) er
 		if err != nil {
 			return nil, err
 		}
-		return stats.Collect(ctx, box.DB, box.Registry, stats.Params{MaxAttempts: cfg.Publish.MaxAttempts})
+		params := stats.Params{MaxAttempts: cfg.Publish.MaxAttempts}
+		return stats.Collect(ctx, box.DB, box.Registry, params)
 	}
 	found := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, collect)
 	figure := func(head string, text func(*stats.Report, *cli.CellStyle) string) cli.Column[contextStats] {
@@ -300,7 +302,8 @@ by others when its leases end.`,
 				return either(p.Alive, cli.StyleGood, cli.StyleWarn)
 			}).
 			Cell("takes", func(p dispatch.Peer) string { return cmp.Or(p.Takes(), "-") }),
-	}, from(app.Outbox, func(ctx context.Context, box *dlq.Outbox, _ []string) ([]dispatch.Peer, error) {
-		return stats.Publishers(ctx, box.DB)
-	}))
+	}, from(app.Outbox,
+		func(ctx context.Context, box *dlq.Outbox, _ []string) ([]dispatch.Peer, error) {
+			return stats.Publishers(ctx, box.DB)
+		}))
 }

@@ -38,7 +38,7 @@ published to it.`,
 			Style("state", func(t broker.Topic) cli.Style { return stateStyle(t.State) }).
 			Cell("subscriptions", func(t broker.Topic) string { return strings.Join(t.Subscriptions, " ") }),
 	}
-	return listing(app, cmd, true, view, func(ctx context.Context, _ []string) ([]broker.Topic, error) {
+	read := func(ctx context.Context, _ []string) ([]broker.Topic, error) {
 		client, plan, err := planned(ctx, app)
 		if err != nil {
 			return nil, err
@@ -57,7 +57,8 @@ published to it.`,
 			fmt.Fprintf(app.Err, "%d of %d topics do not exist; outboxctl topic ensure creates them\n", missing, len(found))
 		}
 		return found, nil
-	})
+	}
+	return listing(app, cmd, true, view, read)
 }
 
 // planned is the broker, with the topics and subscriptions that it should have.

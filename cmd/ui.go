@@ -262,7 +262,7 @@ func checkReadRole(ctx context.Context, pool *pgxpool.Pool, role string) error {
 	if role == ui.OwnRights {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // it starts also while the database is away
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // the database may be away
 	defer cancel()
 	err := pgread.CheckRole(ctx, pool, role)
 	if isUIProblem(err) && (role != ui.DefaultReadRole || !errors.Is(err, pgread.ErrNoRights)) {
