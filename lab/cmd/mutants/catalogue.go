@@ -228,8 +228,8 @@ func operatorMutants() []mutant {
 		// The newest dead letter of an event is not always the one that the run has changed.
 		planted("undo-by-event", "", model, "cmd runAuditUndo",
 			`opts.undo = r`, `opts.ids = r.EventIDs`),
-		planted("undo-of-what-others-changed", "", model, "internal/dlq runSource.Next",
-			`, AuditID: s.last}`, `}`),
+		planted("undo-of-what-others-changed", "", model, "internal/dlq Outbox.changedBy",
+			`, AuditID: row}`, `}`),
 		planted("undo-lifts-anothers-pause", "", model, "migrations outbox_pause_undone",
 			`p.audit_id IS DISTINCT FROM coalesce((a.detail ->> 'left')::bigint, a.id)`, `false`),
 		// Cleanup removes the audit row, and the correction with it.
