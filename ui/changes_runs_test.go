@@ -179,6 +179,7 @@ SELECT $2::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}'
 func TestAPlanShowsWhatConsumersRemember(t *testing.T) {
 	b := setup(t, func(c *ui.Config) { operators(c); c.Redis = outboxtest.Redis(t).Client })
 	_, plan, _ := b.form("/plans", "action", "replay", "ids", deadID)
+	b.reaches(strings.TrimPrefix(plan, "/plans/"), dlq.PlanReady)
 	_, _, body := b.get(plan)
 	require.NotContains(t, body, "What the consumers remember is not known")
 	require.NotContains(t, body, "a later event is published already")

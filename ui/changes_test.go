@@ -118,6 +118,7 @@ func TestOneRowIsReplayed(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, status)
 	require.Regexp(t, `^/plans/[0-9a-f-]{36}$`, plan)
 	id := strings.TrimPrefix(plan, "/plans/")
+	b.reaches(id, dlq.PlanReady)
 	status, _, body = b.get(plan)
 	require.Equal(t, http.StatusOK, status)
 	for _, want := range []string{"Replay 1 dead letter?", "order_canceled", eventID, "max_attempts", "No publisher is alive", "outboxctl plan run " + id, "redis.url is not set"} {
@@ -165,6 +166,7 @@ func TestAllMatchingAreThoseThatWereLookedAt(t *testing.T) {
 
 	_, plan, body := b.form("/plans", fields...)
 	require.NotEmpty(t, plan, body)
+	b.reaches(strings.TrimPrefix(plan, "/plans/"), dlq.PlanReady)
 	_, _, body = b.get(plan)
 	require.Contains(t, body, "Replay 12 dead letters?")
 	require.Contains(t, body, "Type the count, 12, to confirm")
@@ -184,6 +186,7 @@ func TestAllMatchingAreThoseThatWereLookedAt(t *testing.T) {
 	}, waitFor, tick)
 	_, plan, body = b.form("/plans", "action", "discard", "filter.fingerprint", "f2")
 	require.NotEmpty(t, plan, body)
+	b.reaches(strings.TrimPrefix(plan, "/plans/"), dlq.PlanReady)
 	_, _, body = b.get(plan)
 	require.Contains(t, body, "Discard 5 dead letters?")
 	status, to, _ = b.form(plan + "/abandon")

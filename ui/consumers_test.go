@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/broker/nats"
+	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/outboxtest/natstest"
 	"github.com/outboxctl/outboxctl/ui"
 )
@@ -24,7 +25,7 @@ func TestAConsumersFailuresAreSeenAndRetried(t *testing.T) {
 		INSERT INTO outbox_consumer_failures (consumer, event_id, event_type, namespace, subscription, state, attempts, last_error)
 		VALUES ('mailer', $1::text::uuid, 'order.ready', 'default', 'orders-sub', 'gave_up', 7, 'answered 500: <b>no paper</b>'), ('search', gen_random_uuid(), 'order.ready', 'default', 'x', 'failing', 1, 'later')`, event)
 	require.NoError(t, err)
-	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_consumers (id, consumer, subscription, host, pid, rate, lag) VALUES (gen_random_uuid(), 'mailer', 'orders-sub', 'h', 1, 12.5, 90)`)
+	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_consumers (id, consumer, subscription, host, pid, rate, lag, last_seen_at) VALUES (gen_random_uuid(), 'mailer', 'orders-sub', 'h', 1, 12.5, 90, now() + interval '1 hour')`)
 	require.NoError(t, err)
 
 	_, _, body = b.get("/consumers")
@@ -53,6 +54,7 @@ func TestAConsumersFailuresAreSeenAndRetried(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 	status, to, _ := b.form("/consumers/mailer/retry")
 	require.Equal(t, http.StatusSeeOther, status)
+	b.reaches(strings.TrimPrefix(to, "/plans/"), dlq.PlanReady)
 	_, _, body = b.get(to)
 	require.Contains(t, body, "retry for consumer mailer")
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_consumer_failures WHERE state = 'gave_up'`), "a plan changes nothing")
