@@ -21,8 +21,9 @@ const (
 	// beatInterval is how often a worker says that it runs, and looks whether others have handled what
 	// failed.
 	beatInterval = 5 * time.Second
-	// recordTimeout bounds each call to the database that failures are recorded in.
-	recordTimeout = 3 * time.Second
+	// recordTimeout bounds each call to the database that failures are recorded in. What was not recorded
+	// is tried again, so a busy database is given its time.
+	recordTimeout = 10 * time.Second
 	// recheck is how many recorded failures a beat looks at.
 	recheck = 500
 	// maxErrorBytes is how much of an error is recorded.

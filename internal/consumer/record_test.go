@@ -77,19 +77,20 @@ func TestMaxAttemptsEndIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	registry := prometheus.NewRegistry()
-	var tries atomic.Int64
-	worker := handled(w.bare(16, consumer.Config{Database: w.pool, MaxAttempts: 2, Metrics: registry, Count: 1}), func(context.Context, consume.Event) error {
-		tries.Add(1)
+	worker := handled(w.bare(16, consumer.Config{Database: w.pool, MaxAttempts: 2, Metrics: registry}), func(context.Context, consume.Event) error {
 		return errors.New("never")
 	})
 	id := uuid.Must(uuid.NewV7())
 	_, err := w.pool.Exec(t.Context(), `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json, published_at)
 		VALUES ($1, 'license_status_changed', 'license', gen_random_uuid(), '{}', now())`, id)
 	require.NoError(t, err)
-	w.publish(license(id, "pending", ""))
-	_, err = worker.Run(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 2, tries.Load())
+	event := license(id, "pending", "")
+	for _, answer := range []string{"given back", "acknowledged"} {
+		var got answered
+		outcome, _ := worker.Router.Deliver(t.Context(), &got, event.Attributes, event.Data)
+		require.Equal(t, consume.Failed, outcome)
+		require.EqualValues(t, answer, got)
+	}
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM outbox_consumer_failures WHERE state = 'gave_up' AND attempts = 2`))
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP outbox_consumer_gave_up_total Times that an event was given up: it is not tried again, or left to the dead-letter policy.

@@ -19,6 +19,12 @@ type anyMessage struct{}
 func (anyMessage) Ack()  {}
 func (anyMessage) Nack() {}
 
+// answered is what was said of a message.
+type answered string
+
+func (a *answered) Ack()  { *a += "acknowledged" }
+func (a *answered) Nack() { *a += "given back" }
+
 // The inbox row is committed with the effect, so that Redis may forget; what a failed handler wrote is rolled back with it.
 func TestRouterHandleTx(t *testing.T) {
 	t.Parallel()

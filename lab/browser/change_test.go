@@ -49,7 +49,7 @@ func TestChangeOneWithAndWithoutJavaScript(t *testing.T) {
 			require.NoError(t, err)
 			for _, step := range []struct{ verb, state string }{{"discard", "discarded"}, {"restore", "open"}, {"replay", "replayed"}} {
 				b.open("/dead-letters/" + letterID)
-				b.do(chromedp.Click(chromedp.CSS(`form.act button[value="`+step.verb+`"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+				b.follow(`form.act button[value="`+step.verb+`"]`, confirming)
 				require.NotEqual(t, 1, s.number(`SELECT count(*) FROM outbox_dlq WHERE id = $1::text::uuid AND state = $2`, letterID, step.state), "nothing is changed before it is confirmed")
 				b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "a "+step.verb+" by hand"), chromedp.Click(chromedp.CSS(confirming)), chromedp.WaitVisible(chromedp.CSS(running)))
 				require.Eventually(t, func() bool {
@@ -73,7 +73,7 @@ func TestTickedRows(t *testing.T) {
 	b.press("jxjxjx")
 	b.seeText("3 selected")
 	s.exec(`UPDATE outbox_dlq SET state = 'discarded', state_changed_at = now() WHERE id = $1::text::uuid`, js[string](b, `document.querySelector("input[name=ids]:checked").value`))
-	b.do(chromedp.Click(chromedp.CSS(`#pick button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+	b.follow(`#pick button[value="discard"]`, confirming)
 	b.seeText("Left out")
 	b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "too large for ever"), chromedp.Click(chromedp.CSS(confirming)), chromedp.WaitVisible(chromedp.CSS(running)))
 	require.Eventually(t, func() bool { return s.number(lettersIn, "message_too_large", "discarded") == 3 }, patience, tick)
@@ -88,7 +88,7 @@ func TestAllMatchingAsOfThePage(t *testing.T) {
 	b.open("/dead-letters?reason=invalid_payload")
 	s.exec(`INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count)
 SELECT gen_random_uuid(), 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'invalid_payload', 'a later death', 1`)
-	b.do(chromedp.Click(chromedp.CSS(`.actions form:not(#pick) button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+	b.follow(`.actions form:not(#pick) button[value="discard"]`, confirming)
 	b.seeText("Discard 23 dead letters?")
 	note := chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "of a release that is gone")
 	plan := js[string](b, "location.pathname")

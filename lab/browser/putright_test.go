@@ -61,7 +61,7 @@ func TestRetrySearchAndUndo(t *testing.T) {
 	s := newSite(t, below(func(c *ui.Config) { withChanges(c) }))
 	b := newTab(t, s.url)
 	b.open("/events?status=pending&type=payment_settled")
-	b.do(chromedp.Click(chromedp.CSS(`.actions form:not(#pick) button[value="retry"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+	b.follow(`.actions form:not(#pick) button[value="retry"]`, confirming)
 	const backing = `SELECT count(*) FROM outbox_events WHERE event_type = 'payment_settled' AND published_at IS NULL AND dead_at IS NULL AND next_attempt_at > now()`
 	require.Positive(t, s.number(backing))
 	count := js[string](b, `document.querySelector("h1").innerText.match(/[0-9,]+/)[0].replace(",", "")`)
@@ -69,12 +69,12 @@ func TestRetrySearchAndUndo(t *testing.T) {
 	require.Eventually(t, func() bool { return s.number(backing) == 0 }, patience, tick)
 
 	b.open("/dead-letters/" + letterID)
-	b.do(chromedp.Click(chromedp.CSS(`form.act button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+	b.follow(`form.act button[value="discard"]`, confirming)
 	b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "by mistake"), chromedp.Click(chromedp.CSS(confirming)), chromedp.WaitVisible(chromedp.CSS(running)))
 	const discarded = `SELECT count(*) FROM outbox_dlq WHERE id = $1::text::uuid AND state = 'discarded'`
 	require.Eventually(t, func() bool { return s.number(discarded, letterID) == 1 }, patience, tick)
 	b.open("/audit")
-	b.do(chromedp.Click(chromedp.CSS(`form[action$="/undo"] button`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+	b.follow(`form[action$="/undo"] button`, confirming)
 	b.do(chromedp.SetValue(chromedp.CSS(`textarea[name="note"]`), "it was a mistake"), chromedp.Click(chromedp.CSS(confirming)), chromedp.WaitVisible(chromedp.CSS(running)))
 	require.Eventually(t, func() bool { return s.number(discarded, letterID) == 0 }, patience, tick)
 

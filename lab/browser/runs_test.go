@@ -78,7 +78,7 @@ func (s *site) emit(n int) {
 func (b *tab) planAll(list, verb string) {
 	b.t.Helper()
 	b.open(list)
-	b.do(chromedp.Click(chromedp.CSS(`.actions form:not(#pick) button[value="`+verb+`"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+	b.follow(`.actions form:not(#pick) button[value="`+verb+`"]`, confirming)
 }
 
 // confirm types a count and confirms the plan that is shown.

@@ -147,6 +147,19 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// follow clicks until what that leads to is there: a live page may move what a click has just aimed at.
+func (b *tab) follow(click, to string) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		ctx, cancel := context.WithTimeout(b.ctx, patience/8)
+		defer cancel()
+		pressing, stop := context.WithTimeout(ctx, patience/16)
+		defer stop()
+		_ = chromedp.Do(pressing, chromedp.Click(chromedp.CSS(click))) // it may have led there before
+		return chromedp.Do(ctx, chromedp.WaitVisible(chromedp.CSS(to))) == nil
+	}, patience, tick, to)
+}
+
 // wasReplaced reports whether a step failed because its node is no longer in the page.
 func wasReplaced(err error) bool {
 	var answer *cdproto.Error

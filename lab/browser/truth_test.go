@@ -101,9 +101,9 @@ SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'invalid_payl
 	b := newTab(t, s.url)
 	b.open("/")
 	b.seeText("Blocked by a dead event: 1 ordering key; parked behind it: 3 events, the oldest for 1h")
-	b.do(chromedp.Click(chromedp.CSS(`.troubles a[href$="blocking=true"]`)))
+	b.follow(`.troubles a[href$="blocking=true"]`, `.rows a[href*="/ordering-keys"]`)
 	b.seeText("blocks 3 events")
-	b.do(chromedp.Click(chromedp.CSS(`.rows a[href*="/ordering-keys"]`)))
+	b.follow(`.rows a[href*="/ordering-keys"]`, `button[value="discard"]`)
 	b.seeText("Parked behind it: 3 events")
 	require.Equal(t, []string{"Edit and replay…", "Edit the payload", "Discard…", "Replay…"}, js[[]string](b, `[...document.querySelectorAll("main summary, main form button")].map(e => e.textContent)`), "what would fail again unchanged is edited")
 	const first = `document.querySelector("main .primary")`
@@ -112,6 +112,6 @@ SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'invalid_payl
 	b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, place[0], place[1]))
 	b.see(first + `.matches(":hover")`)
 	require.Equal(t, before, js[string](b, `getComputedStyle(`+first+`).backgroundColor`), "its words stay readable under the pointer")
-	b.do(chromedp.Click(chromedp.CSS(`button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+	b.follow(`button[value="discard"]`, confirming)
 	b.seeText("It releases 3 events")
 }

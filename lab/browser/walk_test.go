@@ -63,7 +63,7 @@ func (s *site) walk(b *tab, visit func(page string)) {
 	b.see(`document.querySelector("textarea[name=data]")`)
 	visit("a payload that is edited")
 	b.open("/dead-letters/" + letterID)
-	b.do(chromedp.Click(chromedp.CSS(`form.act button[value="discard"]`)), chromedp.WaitVisible(chromedp.CSS(confirming)))
+	b.follow(`form.act button[value="discard"]`, confirming)
 	visit("a plan of one row")
 	b.do(chromedp.SetValue(chromedp.CSS(confirmNote), "INC-4411"), chromedp.Click(chromedp.CSS(confirming)))
 	b.see(`document.querySelector("h1 .s-done")`)

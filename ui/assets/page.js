@@ -74,7 +74,7 @@
     g = event.key === "g" && !g;
   });
 
-  // What is open is asked again while a person looks. What holds the focus, the pointer on a row, a selection or something open is left alone.
+  // What is open is asked again while a person looks. What holds the focus, the pointer on a row or a button, a selection or something open is left alone.
   const ask = (path, v) => {
     const to = new URL(location.href);
     to.pathname = body.dataset.base + "/parts" + path;
@@ -118,7 +118,7 @@
     setTimeout(again, every);
   };
   const answered = (answer) => { if (!answer.ok || answer.redirected) throw new Error("answered " + answer.status); return answer.status !== 204; };
-  const held = (part) => !getSelection().isCollapsed || document.querySelector("dialog[open]") || part.querySelector("details[open]") || part.contains(document.activeElement) || part.querySelector("tr:hover, .area:hover");
+  const held = (part) => !getSelection().isCollapsed || document.querySelector("dialog[open]") || part.querySelector("details[open]") || part.contains(document.activeElement) || part.querySelector("tr:hover, .area:hover, a:hover, summary:hover, button:hover");
 
   let version = "";
   if ("live" in body.dataset) watch(Number(body.dataset.live), async () => {
