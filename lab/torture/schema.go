@@ -52,7 +52,9 @@ BEGIN
         WITH named AS (
             INSERT INTO torture_leased
             SELECT NEW.id, e.seq, e.id FROM unnest(NEW.seqs) AS r
-              JOIN outbox_events AS e ON e.seq >= lower(r) AND e.seq < upper(r) AND e.published_at IS NULL AND e.dead_at IS NULL
+             CROSS JOIN LATERAL (SELECT seq, id FROM outbox_events
+                                  WHERE seq >= lower(r) AND seq < upper(r) AND published_at IS NULL AND dead_at IS NULL
+                                  ORDER BY seq) AS e
             RETURNING event_id)
         INSERT INTO torture_changes (event_id, lease) SELECT event_id, jsonb_build_object('by', NEW.owner, 'until', NEW.until) FROM named;
         RETURN NULL;
