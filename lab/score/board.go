@@ -129,8 +129,7 @@ was lost, doubled without a cause or deleted wrongly, and **not run** where the 
 
 // retired are rows that torture proves, in every run and beside all other faults.
 const retired = `
-Retired, since every torture run proves them: R5, several publishers share the work (I12); R7, settles of a lost lease are refused (I10); R9, replies of COMMIT are cut
-(I3, I4); R17, one effect for each event (I6); R24, order while publishers are killed and stand still (I5). R16, the bounds of a message, is in the test suite.
+Retired, since every torture run proves them: R5 (by I12), R7 (I10), R9 (I3, I4), R17 (I6), R24 (I5). R16 is in the test suite.
 `
 
 // page is the scoreboard for readers. It is written by the tools and not edited.
