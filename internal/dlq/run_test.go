@@ -169,3 +169,16 @@ func TestAPlanLeavesOutWhatCannotBeChanged(t *testing.T) {
 	require.ErrorAs(t, err, &pg)
 	require.Equal(t, "OX310", pg.Code)
 }
+
+// A plan whose making was interrupted holds a part of its set: nobody may run it.
+func TestAPlanThatIsInterruptedIsAbandoned(t *testing.T) {
+	b := setup(t)
+	id, _ := b.die(death{})
+	ctx, interrupt := context.WithCancel(b.ctx)
+	set, err := b.store.SetOf(ctx, dlq.Replay, fixed([]dlq.Target{{ID: id}}), false)
+	require.NoError(t, err)
+	plan, err := set.Plan(ctx, dlq.PlanParams{OnBegun: func(string) { interrupt() }})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, "abandoned", plan.State)
+	require.Contains(t, plan.EndedWhy, "context canceled")
+}
