@@ -150,8 +150,9 @@ func (h hunt) hunt(ctx context.Context, m mutant) (verdict string, killed bool) 
 // A test of a package as what a mutant breaks means that torture does not meet it. The sequences of lab/model find what breaks
 // the operators' world.
 const (
-	model = "lab/model.TestModel"
-	runs  = "internal/dispatch.TestARunHasNothingThatChangedBeforeItsLock"
+	model  = "lab/model.TestModel"
+	runs   = "internal/dispatch.TestARunHasNothingThatChangedBeforeItsLock"
+	leased = "internal/dispatch.TestARunIsLeasedUpToWhatAnotherHas"
 )
 
 // modelSeeds is how many sequences are played before a mutant has survived.
