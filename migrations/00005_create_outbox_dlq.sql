@@ -14,12 +14,13 @@ CREATE FUNCTION outbox_uuid_v7() RETURNS uuid
             || substr(gen_random_uuid()::text, 20))::uuid;
 -- +goose StatementEnd
 
--- The nth of many that are made at once: the fraction counts on, and what is random is a hash of one random text and n.
-CREATE FUNCTION outbox_uuid_v7(at timestamptz, random text, n bigint) RETURNS uuid
+-- The nth of many that are made at once: the fraction counts on from ticks, the 4,096ths of a millisecond since 1970, and what is
+-- random is a hash of one random text and n. Numbers first and digits last takes half as long as texts put together.
+CREATE FUNCTION outbox_uuid_v7(ticks bigint, random text, n bigint) RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN (overlay(lpad(to_hex(floor(date_part('epoch', at) * 4096000)::bigint + n), 15, '0') PLACING '7' FROM 13 FOR 0)
-            || to_hex(hashtextextended(random, n) & 4611686018427387903 | (-9223372036854775807 - 1)))::uuid;
-REVOKE ALL ON FUNCTION outbox_uuid_v7(timestamptz, text, bigint) FROM PUBLIC;
+    RETURN encode(int8send(((ticks + n) & -4096) << 4 | ((ticks + n) & 4095 | 28672))
+               || int8send(hashtextextended(random, n) & 4611686018427387903 | (-9223372036854775807 - 1)), 'hex')::uuid;
+REVOKE ALL ON FUNCTION outbox_uuid_v7(bigint, text, bigint) FROM PUBLIC;
 
 -- One function, and one for lists, for each column whose type differs between
 -- installations: text in, that column's own type out. PostgreSQL puts their body in
@@ -117,5 +118,5 @@ DROP FUNCTION IF EXISTS outbox_aggregate_type(text);
 DROP FUNCTION IF EXISTS outbox_aggregate_type(text[]);
 DROP FUNCTION IF EXISTS outbox_aggregate_id(text);
 DROP FUNCTION IF EXISTS outbox_aggregate_id(text[]);
-DROP FUNCTION IF EXISTS outbox_uuid_v7(timestamptz, text, bigint);
+DROP FUNCTION IF EXISTS outbox_uuid_v7(bigint, text, bigint);
 DROP FUNCTION IF EXISTS outbox_uuid_v7();

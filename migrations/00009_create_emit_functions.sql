@@ -552,11 +552,11 @@ END
 $do$;
 -- +goose StatementEnd
 
--- The events of an array as they are to be stored, each with what is wrong with it. ids has an id for each; types says of each
--- namespace and type what the catalogue says of it; envelope is that of an event of now, to be filled in: building one
--- anew takes half as long again.
+-- The events of an array as they are to be stored, in its order, each with what is wrong with it. One without an id gets that of
+-- ticks and random, the same in each call; types says of each namespace and type what the catalogue says of it; envelope is that
+-- of an event of now, to be filled in: building one anew takes half as long again.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_event_rows(events jsonb, ids uuid[], types jsonb, envelope jsonb)
+CREATE FUNCTION outbox_event_rows(events jsonb, ticks bigint, random text, types jsonb, envelope jsonb)
     RETURNS TABLE (ord bigint, id uuid, event_type text, aggregate_id text, payload jsonb, dedupe_key text, tenant_id uuid, namespace text,
                    headers jsonb, max_attempts int, expected text, former jsonb, ordering_key text, deliver_at timestamptz, refusal text[])
     LANGUAGE sql STABLE ROWS 100
@@ -576,8 +576,8 @@ CREATE FUNCTION outbox_event_rows(events jsonb, ids uuid[], types jsonb, envelop
                         WHEN r.form = 'standard' THEN nullif(r.payload -> 'actor', 'null') END AS actor,
                    CASE WHEN r.payload IS NOT NULL THEN r.payload WHEN r.form <> 'standard' THEN r.data
                         WHEN r.actor IS NULL AND r.occurred_at IS NULL THEN
-                             jsonb_set(jsonb_set($4, '{eventId}', to_jsonb(r.id::text)), '{data}', r.data)
-                        ELSE @schema@.outbox_envelope(r.id, coalesce(@schema@.outbox_moment(r.occurred_at), $4 ->> 'occurredAt'), r.data)
+                             jsonb_set(jsonb_set($5, '{eventId}', to_jsonb(r.id::text)), '{data}', r.data)
+                        ELSE @schema@.outbox_envelope(r.id, coalesce(@schema@.outbox_moment(r.occurred_at), $5 ->> 'occurredAt'), r.data)
                              || CASE WHEN r.actor IS NULL THEN '{}' ELSE jsonb_build_object('actor', @schema@.outbox_actor(r.actor)) END END AS payload,
                    -- As the column prints it: two spellings of an id are one aggregate, hence one key.
                    CASE WHEN r.ordering_key IS NOT NULL OR coalesce(r.ordered_by, r.type ->> 'ordered_by') IS NULL
@@ -586,12 +586,12 @@ CREATE FUNCTION outbox_event_rows(events jsonb, ids uuid[], types jsonb, envelop
               FROM (SELECT g.*, g.type ->> 'aggregate_type' AS expected, g.type ->> 'form' AS form
                       FROM (SELECT n.event_type, n.aggregate_type, n.aggregate_id, n.data, n.payload, n.dedupe_key, n.tenant_id, coalesce(n.namespace, 'default') AS namespace,
                                    n.headers, n.occurred_at, n.actor, n.max_attempts, n.ordering_key, n.ordered_by, n.deliver_at, n.ord,
-                                   $2[n.ord] AS id, $3 -> coalesce(n.namespace, 'default') -> n.event_type AS type
+                                   coalesce(n.id, @schema@.outbox_uuid_v7($2, $3, n.ord)) AS id, $4 -> coalesce(n.namespace, 'default') -> n.event_type AS type
                               FROM ROWS FROM (jsonb_to_recordset($1) AS (
                                        event_type text, aggregate_type text, aggregate_id text, data jsonb, payload jsonb, dedupe_key text, tenant_id uuid, namespace text,
-                                       headers jsonb, occurred_at timestamptz, actor jsonb, max_attempts int, ordering_key text, ordered_by text, deliver_at timestamptz)) WITH ORDINALITY
+                                       headers jsonb, occurred_at timestamptz, actor jsonb, max_attempts int, ordering_key text, ordered_by text, deliver_at timestamptz, id uuid)) WITH ORDINALITY
                                    AS n(event_type, aggregate_type, aggregate_id, data, payload, dedupe_key, tenant_id, namespace,
-                                        headers, occurred_at, actor, max_attempts, ordering_key, ordered_by, deliver_at, ord)
+                                        headers, occurred_at, actor, max_attempts, ordering_key, ordered_by, deliver_at, id, ord)
                              ORDER BY n.ord
                             OFFSET 0) AS g
                     OFFSET 0) AS r
@@ -614,9 +614,9 @@ CREATE FUNCTION outbox_emit_many(events jsonb)
 DECLARE
     now     timestamptz := clock_timestamp();
     frame   jsonb := @schema@.outbox_envelope(NULL::uuid, @schema@.outbox_moment(now), NULL::jsonb);
+    ticks   bigint := floor(date_part('epoch', now) * 4096000);
     random  text := gen_random_uuid();
     types   jsonb;
-    ids     uuid[];
     written uuid[] := '{}';
     fresh   uuid[];
     answers jsonb;
@@ -632,9 +632,6 @@ BEGIN
                                 FROM jsonb_to_recordset(events) AS e(event_type text, namespace text)) AS t(event_type, namespace)
                        CROSS JOIN @schema@.outbox_catalogue_type(t.event_type, t.namespace) AS c
                        GROUP BY t.namespace) AS n);
-    ids := ARRAY(SELECT coalesce(e.id, @schema@.outbox_uuid_v7(now, random, e.n))
-                   FROM ROWS FROM (jsonb_to_recordset(events) AS (id uuid)) WITH ORDINALITY AS e(id, n)
-                  ORDER BY e.n);
     FOR try IN 1..5 LOOP
         WITH ins AS (
             INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
@@ -642,22 +639,22 @@ BEGIN
             SELECT r.id, @schema@.outbox_event_type(r.event_type), @schema@.outbox_aggregate_type(r.expected),
                    @schema@.outbox_aggregate_id(coalesce(r.aggregate_id, '')), r.payload, r.dedupe_key, r.tenant_id, r.namespace, r.headers, r.max_attempts,
                    r.namespace || '/' || r.ordering_key, r.deliver_at, coalesce(r.deliver_at, now())
-              FROM @schema@.outbox_event_rows(events, ids, types, frame) AS r
+              FROM @schema@.outbox_event_rows(events, ticks, random, types, frame) AS r
              WHERE r.refusal IS NULL
                AND (r.former IS NULL OR r.dedupe_key IS NULL OR @schema@.outbox_former_event(r.former, r.namespace, r.dedupe_key) IS NULL)
                 ON CONFLICT DO NOTHING
             RETURNING o.id
         )
         SELECT coalesce(array_agg(i.id), '{}') INTO fresh FROM ins AS i;
-        written := written || fresh;
-
-        IF cardinality(written) = cardinality(ids) THEN
-            RETURN QUERY SELECT e.n::int, e.id, false FROM unnest(ids) WITH ORDINALITY AS e(id, n) ORDER BY e.n;
+        -- All of them, in their order.
+        IF cardinality(fresh) = jsonb_array_length(events) THEN
+            RETURN QUERY SELECT e.n::int, e.id, false FROM unnest(fresh) WITH ORDINALITY AS e(id, n) ORDER BY e.n;
             RETURN;
         END IF;
+        written := written || fresh;
 
         SELECT r.ord, r.event_type, r.refusal INTO wrong
-          FROM @schema@.outbox_event_rows(events, ids, types, frame) AS r
+          FROM @schema@.outbox_event_rows(events, ticks, random, types, frame) AS r
          WHERE r.refusal IS NOT NULL
          ORDER BY r.ord
          LIMIT 1;
@@ -674,7 +671,7 @@ BEGIN
                min(CASE WHEN held.other THEN 'event ' || r.ord || ': id: ' || r.id END)
           INTO answers, clash
           FROM (SELECT i.*, i.id = ANY (written) AND row_number() OVER (PARTITION BY i.id ORDER BY i.ord) = 1 AS new
-                  FROM @schema@.outbox_event_rows(events, ids, types, frame) AS i) AS r
+                  FROM @schema@.outbox_event_rows(events, ticks, random, types, frame) AS i) AS r
           LEFT JOIN LATERAL @schema@.outbox_holder(r.id, r.event_type, r.aggregate_id, r.namespace, r.dedupe_key, r.former) AS held ON NOT r.new;
 
         IF clash IS NOT NULL THEN
@@ -707,7 +704,7 @@ REVOKE ALL ON FUNCTION outbox_moment(timestamptz) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_traced(jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_weight_refusal(text, text, text, jsonb, text, uuid, text, jsonb, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_aggregate_id_fits(text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_event_rows(jsonb, uuid[], jsonb, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_event_rows(jsonb, bigint, text, jsonb, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_holder(uuid, text, text, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_kept_out_by() FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_field_bytes(int) FROM PUBLIC;
@@ -731,7 +728,7 @@ DROP FUNCTION IF EXISTS outbox_moment(timestamptz);
 DROP FUNCTION IF EXISTS outbox_traced(jsonb);
 DROP FUNCTION IF EXISTS outbox_weight_refusal(text, text, text, jsonb, text, uuid, text, jsonb, text, text);
 DROP FUNCTION IF EXISTS outbox_aggregate_id_fits(text);
-DROP FUNCTION IF EXISTS outbox_event_rows(jsonb, uuid[], jsonb, jsonb);
+DROP FUNCTION IF EXISTS outbox_event_rows(jsonb, bigint, text, jsonb, jsonb);
 DROP FUNCTION IF EXISTS outbox_holder(uuid, text, text, text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_kept_out_by();
 DROP FUNCTION IF EXISTS outbox_field_bytes(int);
