@@ -135,3 +135,29 @@ func TestElements(t *testing.T) {
 		}
 	}
 }
+
+// What is looked at in eights ends where it would byte by byte, wherever that is among them.
+func TestPlainEndsAtTheFirstSpecialByte(t *testing.T) {
+	t.Parallel()
+	special := func(c byte) bool { return c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf }
+	for length := range 20 {
+		require.Equal(t, length, plain([]byte(strings.Repeat("a", length))))
+		for at := range length {
+			for c := range 256 {
+				for _, around := range []string{"a", "!", "\x7f", "#", "["} { // beside the special ones
+					text := []byte(strings.Repeat(around, length))
+					text[at] = byte(c)
+					want := length
+					if special(byte(c)) {
+						want = at
+					}
+					require.Equal(t, want, plain(text), "%q", text)
+				}
+			}
+		}
+		for first := range length { // several: the first counts
+			text := []byte(strings.Repeat("a", first) + strings.Repeat("\x1f\"\\\x80\x00", 5))
+			require.Equal(t, first, plain(text), "%q", text)
+		}
+	}
+}
