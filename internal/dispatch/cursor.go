@@ -27,11 +27,14 @@ const (
 	sweepRest = 700 * time.Millisecond
 	// sweepBacklog is how long claims keep to the hint after a sweep that left rows
 	// behind: in a backlog each sweep walks over all that is in flight.
-	sweepBacklog = 50 * time.Millisecond
+	sweepBacklog = 150 * time.Millisecond
 	// sweepPause is the longest pause between two sweeps. What took long may
 	// have been the database and not the walk, and rows below the hint must not
 	// wait a hundred seconds for one answer that took ten.
 	sweepPause = 5 * time.Second
+
+	// detourStep is how many seq a claim looks at to begin with that leaves out a crowded topic.
+	detourStep = 2000
 
 	// windowMin is the narrowest window of a sweep. One that fails all the same is
 	// passed over until the next sweep.
@@ -66,6 +69,14 @@ type span struct {
 	end int64
 }
 
+// passed is the largest seq that is left to the sweeps when the claim leaves nothing behind.
+func (s span) passed() int64 {
+	if s.through > 0 {
+		return min(s.through, s.end)
+	}
+	return s.end
+}
+
 // cursor decides where the next claim looks.
 //
 // Rows that are pending but not claimable (backing off, of an unreachable topic,
@@ -97,6 +108,10 @@ type cursor struct {
 	// was started later has looked at them.
 	rewound time.Time
 
+	// step is how many seq a claim looks at that keeps to the hint, and twice as many when that
+	// left nothing behind; 0 means all.
+	step int64
+
 	// width is how many seq a window has; 0 means that a sweep is one claim.
 	width int64
 	// at is where the sweep in windows has got to, began and took are when it
@@ -121,7 +136,11 @@ func (c *cursor) next(now time.Time, force bool) span {
 		}
 		return span{sweep: true, began: now}
 	case c.width == 0 || !due || c.sweeping:
-		return span{after: c.start(), began: now}
+		s := span{after: c.start(), began: now}
+		if c.step > 0 {
+			s.through = s.after + c.step
+		}
+		return s
 	}
 	if c.at == 0 {
 		c.began, c.took = now, 0
@@ -167,7 +186,8 @@ func (c *cursor) done(s span, now time.Time, more bool, rows int, last int64) (s
 		}
 	}
 	if !more && !s.window {
-		c.low = max(c.low, s.end)
+		c.low = max(c.low, s.passed())
+		c.step = min(2*c.step, windowMax)
 	}
 	switch {
 	case !s.sweep:
@@ -272,6 +292,13 @@ func (c *cursor) hint() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.low
+}
+
+// creep makes claims that keep to the hint look at a few rows first.
+func (c *cursor) creep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.step = detourStep
 }
 
 // pass makes claims start behind a seq. What is below it is left to the sweeps.

@@ -11,7 +11,8 @@ import (
 // Such a claim walks over all that the crowded topics have waiting, which can be
 // the whole backlog, mostly to find nothing. With a hint of its own it walks once
 // and then looks behind the end only; and the hint of the other claims stays where
-// the crowded topics go on when they have room again.
+// the crowded topics go on when they have room again. Most have room again in a moment:
+// so the walk is made in steps, which begin small and double while they stay crowded.
 type detours struct {
 	mu      sync.Mutex
 	cursors map[string]*cursor
@@ -24,6 +25,9 @@ func (d *detours) of(crowded []string, all *cursor, now time.Time) *cursor {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(crowded) == 0 {
+		for _, c := range d.cursors {
+			c.creep()
+		}
 		return all
 	}
 	key := strings.Join(crowded, " ")
@@ -32,7 +36,7 @@ func (d *detours) of(crowded []string, all *cursor, now time.Time) *cursor {
 		if d.cursors == nil {
 			d.cursors = map[string]*cursor{}
 		}
-		c = &cursor{nextSweep: now.Add(sweepRest)}
+		c = &cursor{nextSweep: now.Add(sweepRest), step: detourStep}
 		for i := range c.walks {
 			c.walks[i] = sweepPause
 		}
