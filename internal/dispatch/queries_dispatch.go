@@ -51,20 +51,31 @@ const inSpan = ` AND seq > $1::bigint AND seq <= $6`
 const dueRows = dueNow + inSpan + ` AND ordering_key IS NULL`
 
 // lockSQL locks the oldest due rows that no lease names, and keeps which in a setting of
-// the transaction. SKIP LOCKED walks around rows that another session holds.
+// the transaction. It walks along the gaps between leases: with several publishers most of what
+// waits behind a hint is leased by another. SKIP LOCKED walks around rows that another session
+// holds.
 //
 // It locks and does not lease: what it knows of leases is as old as its snapshot, and
 // another publisher may have leased a row before it got the lock. leaseSQL looks again.
 //
 //	$7 limit
 const lockSQL = `
-WITH ` + takenInSpan + `, candidates AS MATERIALIZED (
-    SELECT seq
-      FROM outbox_events
-     WHERE ` + dueRows + ` AND ` + freeRow + `
-     ORDER BY seq
+WITH candidates AS MATERIALIZED (
+    SELECT e.seq
+      FROM (SELECT max(behind) OVER leases AS first, lead(first, 1, 9223372036854775807) OVER leases AS behind
+              FROM (SELECT $1::bigint + 1 AS first, $1::bigint + 1 AS behind
+                     UNION ALL
+                    SELECT lower(named), upper(named) FROM outbox_leases, unnest(seqs) AS named
+                     WHERE seqs && int8multirange(int8range($1::bigint, nullif($6::bigint, 9223372036854775807), '(]'))) AS ranges
+            WINDOW leases AS (ORDER BY first ROWS UNBOUNDED PRECEDING)) AS gaps
+     CROSS JOIN LATERAL (
+           SELECT seq
+             FROM outbox_events
+            WHERE ` + dueNow + ` AND ordering_key IS NULL AND seq >= gaps.first AND seq < gaps.behind AND seq <= $6
+            ORDER BY seq
+              FOR UPDATE SKIP LOCKED) AS e
+     WHERE gaps.first < gaps.behind
      LIMIT $7
-       FOR UPDATE SKIP LOCKED
 )
 SELECT count(*), set_config('` + lockedRows + `', coalesce(range_agg(int8range(seq, seq, '[]')), '{}')::text, true) IS NULL FROM candidates`
 

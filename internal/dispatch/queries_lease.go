@@ -26,14 +26,12 @@ const (
 	leaseRowsOf = `(SELECT coalesce(sum(upper(named) - lower(named)), 0)::bigint FROM unnest(seqs) AS named)`
 )
 
-// takenRows are the rows that leases name, ended or not, takenInSpan those of them that
-// lie where a claim looks. heldRows are those of leases that run, for who only wants to
-// know whether a sweep would find something.
+// takenRows are the rows that leases name, ended or not. heldRows are those of leases that
+// run, for who only wants to know whether a sweep would find something.
 const (
-	takenRows   = taken + `)`
-	takenInSpan = taken + ` WHERE seqs && int8multirange(int8range($1::bigint, nullif($6::bigint, 9223372036854775807), '(]')))`
-	heldRows    = taken + ` WHERE until > now())`
-	taken       = `taken AS MATERIALIZED (
+	takenRows = taken + `)`
+	heldRows  = taken + ` WHERE until > now())`
+	taken     = `taken AS MATERIALIZED (
     SELECT coalesce(range_agg(named), '{}') AS seqs FROM outbox_leases, unnest(seqs) AS named`
 )
 

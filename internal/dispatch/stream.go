@@ -102,7 +102,7 @@ func (s *stream) claimAndSend(ctx context.Context, sweep bool) (r turnResult) {
 			}
 			p = s.behind(p, claim.SeenTo, room)
 		case c == &s.cursor: // a detour says nothing about the backlog
-			s.resize(room.rows, len(claim.Rows), cut, len(p.Busy) > 0)
+			s.resize(room.rows, claim, cut, len(p.Busy) > 0)
 		}
 	}
 	return r
@@ -279,15 +279,16 @@ func (d *Dispatcher) release(g *group) {
 }
 
 // resize adapts the next claim. One that gave a key all that one key may have is
-// as good as full, and one that found nothing beside keys that are being sent says
+// as good as full, and so is one whose rows another publisher leased a moment before: there
+// is more where it looks next. One that found nothing beside keys that are being sent says
 // nothing about what waits in them: a lone busy key never fills a claim, and would
 // otherwise get a quarter of the smallest one, request after request.
-func (s *stream) resize(limit, got int, cut, busy bool) {
+func (s *stream) resize(limit int, claim Claim, cut, busy bool) {
 	switch {
-	case cut:
+	case cut || claim.Full:
 		s.batchSize.done(limit, limit)
-	case got > 0 || !busy:
-		s.batchSize.done(limit, got)
+	case len(claim.Rows) > 0 || !busy:
+		s.batchSize.done(limit, len(claim.Rows))
 	}
 }
 
