@@ -25,6 +25,9 @@ const (
 	maxRedisRoundTrips = 2.0     // per event: begin and done
 )
 
+// consumerName is what the consumer's connections are called.
+const consumerName = "outboxctl bench consume"
+
 // ErrEffects means that a consumer's figures mean nothing.
 var ErrEffects = errors.New("not every event took effect exactly once")
 
@@ -118,7 +121,7 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis) (*Rep
 	if _, err := guard.Check(ctx); err != nil { // as the command does at start
 		return nil, nil, err
 	}
-	pool, err := r.DB.Open(ctx, "outboxctl bench consume", consumer.DefaultConnections)
+	pool, err := r.DB.Open(ctx, consumerName, consumer.DefaultConnections)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,7 +151,8 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis) (*Rep
 	// A worker that waited in vain is not slow but wrong, and will be called so.
 	report.Took(handled.last.Sub(began))
 	report.MemoryBytes = ResidentPeak(os.Getpid())
-	after, err := r.DB.Counters(ctx)
+	pool.Close()
+	after, err := r.DB.countersWithout(ctx, consumerName)
 	if err != nil {
 		return nil, nil, err
 	}
