@@ -25,9 +25,9 @@ func TestAClaimThatAnotherCameBeforeKeepsItsSize(t *testing.T) {
 	t.Parallel()
 	s := &stream{batchSize: newBatchSize(50)}
 	for _, want := range []int{100, 200, 400} {
-		s.resize(s.batchSize.limit(), Claim{Full: true}, false, false)
+		s.resize(s.batchSize.limit(), Claim{Full: true, Beaten: true}, false, false)
 		require.Equal(t, want, s.batchSize.limit())
 	}
-	s.resize(400, Claim{Rows: make([]Claimed, 3)}, false, false)
+	s.resize(400, Claim{Rows: make([]Claimed, 3), Full: true}, false, false) // cut by its bytes
 	require.Equal(t, 50, s.batchSize.limit())
 }

@@ -69,3 +69,23 @@ func TestARetryBehindTheBacklogOfACrowdedTopic(t *testing.T) {
 		require.Less(t, b.store.count(isPublished), 3_000, "the backlog is not empty")
 	})
 }
+
+// An event many steps behind the backlog of a crowded topic does not wait for that topic.
+func TestAnEventFarBehindACrowdedTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *Config) { c.MaxInFlight = 200 })
+		b.broker.latency = func(topic string) time.Duration {
+			if topic == "reds" {
+				return time.Minute
+			}
+			return time.Millisecond
+		}
+		b.store.add(16*detourStep, "red")
+		b.store.add(1, "blue")
+		start(t, b.Dispatcher)
+		began := time.Now()
+		blue := func(r memRow) bool { return isPublished(r) && r.EventType == "blue" }
+		require.Eventually(t, func() bool { return b.store.count(blue) == 1 }, 30*time.Second, time.Millisecond)
+		require.Less(t, time.Since(began), sweepRest, "no sweep found it")
+	})
+}

@@ -26,8 +26,8 @@ const (
 	sweepSlow = 10 * time.Millisecond
 	sweepRest = 700 * time.Millisecond
 	// sweepBacklog is how long claims keep to the hint after a sweep that left rows
-	// behind: in a backlog each sweep walks over all that is in flight.
-	sweepBacklog = 150 * time.Millisecond
+	// behind: in a backlog each sweep goes over all leases, and over what others lock.
+	sweepBacklog = 50 * time.Millisecond
 	// sweepPause is the longest pause between two sweeps. What took long may
 	// have been the database and not the walk, and rows below the hint must not
 	// wait a hundred seconds for one answer that took ten.
@@ -68,6 +68,9 @@ type span struct {
 	// to know.
 	end int64
 }
+
+// short reports whether the claim looks no further than a step, with rows behind that.
+func (s span) short() bool { return s.through > 0 && !s.window && s.through < s.end }
 
 // passed is the largest seq that is left to the sweeps when the claim leaves nothing behind.
 func (s span) passed() int64 {

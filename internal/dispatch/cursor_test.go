@@ -151,3 +151,41 @@ func TestAClaimLooksWhereTheLookFoundSomething(t *testing.T) {
 	c.found(look)
 	require.True(t, c.next(now.Add(time.Millisecond), false).sweep)
 }
+
+// A claim around a crowded topic looks at a few rows first, at twice as many each time that this left nothing behind, and never
+// passes what was not there when it looked.
+func TestDetoursGoInSteps(t *testing.T) {
+	t.Parallel()
+	const end = 5 * detourStep
+	now := time.Now()
+	var d detours
+	all := &cursor{low: 100}
+	step := func(crowded ...string) (*cursor, span) {
+		c := d.of(crowded, all, now)
+		s := c.next(now, false)
+		s.end = end
+		return c, s
+	}
+	c, s := step("reds")
+	require.Equal(t, [2]int64{100, 100 + detourStep}, [2]int64{s.after, s.through})
+	require.True(t, s.short())
+	require.False(t, c.done(s, now, false, 0, 0))
+
+	c, s = step("reds")
+	require.Equal(t, [2]int64{100 + detourStep, 100 + 3*detourStep}, [2]int64{s.after, s.through})
+	s.end = 0 // it is not known
+	require.False(t, s.short())
+	c.done(s, now, false, 0, 0)
+	require.EqualValues(t, 100+detourStep, c.hint())
+
+	c, s = step("reds")
+	require.EqualValues(t, 100+5*detourStep, s.through)
+	require.False(t, s.short())
+	c.done(s, now, false, 0, 0)
+	require.EqualValues(t, end, c.hint(), "what comes next is behind that")
+
+	step() // it has room
+	_, s = step("reds")
+	require.Equal(t, [2]int64{end, end + detourStep}, [2]int64{s.after, s.through})
+	require.Zero(t, all.next(now, false).through, "other claims have no steps")
+}

@@ -29,7 +29,7 @@ func (p *pacer) next(r turnResult) time.Duration {
 	}
 	p.trouble = 0
 	switch {
-	case r.more:
+	case r.more || r.further:
 		p.wait = 0
 	case r.rows > 0:
 		p.wait = min(pollMin, p.poll)

@@ -66,7 +66,7 @@ WITH candidates AS MATERIALIZED (
               FROM (SELECT $1::bigint + 1 AS first, $1::bigint + 1 AS behind
                      UNION ALL
                     SELECT lower(named), upper(named) FROM outbox_leases, unnest(seqs) AS named
-                     WHERE seqs && int8multirange(int8range($1::bigint, nullif($6::bigint, 9223372036854775807), '(]'))) AS ranges
+                     WHERE seqs && int8multirange(int8range($1::bigint, nullif($6::bigint, 9223372036854775807), '(]')) AND upper(named) > $1) AS ranges
             WINDOW leases AS (ORDER BY first ROWS UNBOUNDED PRECEDING)) AS gaps
      CROSS JOIN LATERAL (
            SELECT seq

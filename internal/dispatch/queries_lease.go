@@ -35,11 +35,10 @@ const (
     SELECT coalesce(range_agg(named), '{}') AS seqs FROM outbox_leases, unnest(seqs) AS named`
 )
 
-// freeRow is the predicate of a row that no lease names. A claim leaves its lock in the
-// row's xmax, so a row without one was never leased. The others are compared with all
-// leases, which are put together when the first such row is met: many leases of scattered
-// rows make that dear, and most claims meet none. An xmax may be removed by a vacuum; the
-// look behind the lock decides.
+// freeRow is the predicate of a row that no lease names, for claims of runs and for looks. A
+// claim leaves its lock in the row's xmax, so a row without one was never leased. The others are
+// compared with all leases, which are put together when the first such row is met. An xmax may
+// be removed by a vacuum; the look behind the lock decides.
 const freeRow = `(xmax = 0 OR NOT (SELECT seqs FROM taken) @> seq)`
 
 // expiredSQL ends leases without a verdict, one claim each: their rows are charged with

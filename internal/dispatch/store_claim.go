@@ -72,7 +72,7 @@ func readLease(br pgx.BatchResults, p ClaimParams, before []lockStatement, lock 
 // read, or is over the byte budget, is given back.
 func (s *SQLStore) claimRows(
 	ctx context.Context, p ClaimParams, before []lockStatement, lock lockStatement, lease string,
-) ([]Claimed, error) {
+) (rows []Claimed, leased int, err error) {
 	id := rand.Int64()
 	b := s.queueLease(id, p, before, lock, lease)
 	b.Queue(beginReadCommitted)
@@ -81,8 +81,7 @@ func (s *SQLStore) claimRows(
 	b.Queue(readSQL, id, p.Limit, p.MaxBytes, p.MaxRowBytes)
 	b.Queue(`COMMIT`)
 	br := s.claims.SendBatch(ctx, b)
-	leased, err := readLease(br, p, before, lock)
-	var rows []Claimed
+	leased, err = readLease(br, p, before, lock)
 	if err == nil {
 		rows, err = readRows(br, p, 3, leased)
 	}
@@ -94,9 +93,9 @@ func (s *SQLStore) claimRows(
 	}
 	if err != nil {
 		s.giveBack(id, err)
-		return nil, err
+		return nil, 0, err
 	}
-	return rows, nil
+	return rows, leased, nil
 }
 
 // readRows reads a transaction whose last statement but one returns rows, behind so many others;
@@ -124,7 +123,9 @@ func readRows(br pgx.BatchResults, p ClaimParams, behind, most int) ([]Claimed, 
 // claim takes rows without an ordering key.
 func (s *SQLStore) claim(ctx context.Context, p ClaimParams) (got Claim, err error) {
 	before := []lockStatement{{keyedSQL, []any{p.KeyedAfter}, func(r pgx.Row) error { return r.Scan(&got.Keyed) }}}
-	got.Rows, err = s.claimRows(ctx, p, before, s.lockPlain(p, &got), leaseSQL)
+	leased := 0
+	got.Rows, leased, err = s.claimRows(ctx, p, before, s.lockPlain(p, &got), leaseSQL)
+	got.Beaten = got.Full && leased < p.Limit
 	return got, err
 }
 
@@ -184,7 +185,7 @@ func (s *SQLStore) claimOrdered(ctx context.Context, p ClaimParams, turns bool) 
 	}
 	locked := 0
 	lock := s.lockRuns(p, p.most(), func(r pgx.Row) error { return r.Scan(nil, nil, &got.SeenTo, &got.Seen, &locked) })
-	got.Rows, err = s.claimRows(ctx, p, before, lock, leaseOrderedSQL)
+	got.Rows, _, err = s.claimRows(ctx, p, before, lock, leaseOrderedSQL)
 	got.Full = locked >= p.Limit
 	return got, err
 }

@@ -59,8 +59,8 @@ func (s *stream) nudge() { signal(s.nudged) }
 // turnResult is what one turn of the loop did.
 type turnResult struct {
 	rows int
-	// more: the claim was cut short by its limits.
-	more bool
+	// more: the claim was cut short by its limits. further: it was one step, and behind that may be more.
+	more, further bool
 	// swept: the claim ended a sweep, and left nothing behind.
 	swept bool
 	err   error
@@ -91,6 +91,7 @@ func (s *stream) claimAndSend(ctx context.Context, sweep bool) (r turnResult) {
 		last = max(last, claim.reached(p))
 		more = !claim.Full && p.Window > 0 && claim.Seen >= p.Window
 		if !more {
+			r.further = !r.more && at.short()
 			r.swept = c.done(at, at.began.Add(took), r.more, r.rows, last) && c == &s.cursor
 			s.startSomewhere(at)
 		}
@@ -285,7 +286,7 @@ func (d *Dispatcher) release(g *group) {
 // otherwise get a quarter of the smallest one, request after request.
 func (s *stream) resize(limit int, claim Claim, cut, busy bool) {
 	switch {
-	case cut || claim.Full:
+	case cut || claim.Beaten:
 		s.batchSize.done(limit, limit)
 	case len(claim.Rows) > 0 || !busy:
 		s.batchSize.done(limit, len(claim.Rows))
