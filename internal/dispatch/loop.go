@@ -54,19 +54,21 @@ func (s *stream) mayBeEmpty(before turnResult, pace *pacer, woken bool) bool {
 // turn claims, or first looks whether there is anything: a look is one plain query.
 func (s *stream) turn(ctx context.Context, look bool) turnResult {
 	if look {
-		if due, err := s.look(); err != nil || !due {
-			return turnResult{err: err}
+		if r, due := s.look(); !due {
+			return r
 		}
 	}
 	return s.claimAndSend(ctx, false)
 }
 
-func (s *stream) look() (bool, error) {
+// look reports whether a claim would find anything, and what a turn that ends with the look did.
+func (s *stream) look() (r turnResult, due bool) {
 	ctx, cancel := context.WithTimeout(s.abandon, claimTimeout)
 	defer cancel()
 	p := ClaimParams{Ordered: s.ordered()}
 	c, at := s.aim(&p, false)
 	due, keyed, err := s.store.Due(ctx, p)
+	r.err = err
 	if keyed {
 		s.orderedStream.nudge()
 	}
@@ -77,10 +79,11 @@ func (s *stream) look() (bool, error) {
 	case due:
 		c.found(at)
 	default:
+		r.further = at.short()
 		c.done(at, time.Now(), false, 0, 0)
 		s.startSomewhere(at)
 	}
-	return due, err
+	return r, due && err == nil
 }
 
 // drained decides whether a run with Once is over: nothing was found, what was
@@ -91,7 +94,7 @@ func (s *stream) drained(ctx context.Context, r turnResult, pace *pacer) (bool, 
 	if r.err != nil {
 		return pace.trouble >= troubleMax, r.err
 	}
-	if r.rows > 0 || ctx.Err() != nil {
+	if r.rows > 0 || r.further || ctx.Err() != nil {
 		return false, nil
 	}
 	s.groups.wait()

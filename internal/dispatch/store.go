@@ -129,7 +129,7 @@ type Claim struct {
 	Rows []Claimed
 	// Full: the claim ended at one of its limits, so that there may be more.
 	Full bool
-	// Beaten: of as many rows as the claim may have another publisher had leased some.
+	// Beaten: of the rows that a full claim locked another publisher had leased some. It has all others.
 	Beaten bool
 	// Keyed: an ordered claim may have something to look at, a row behind KeyedAfter
 	// that is neither published nor dead. An ordered claim does not tell.

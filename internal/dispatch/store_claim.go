@@ -125,7 +125,7 @@ func (s *SQLStore) claim(ctx context.Context, p ClaimParams) (got Claim, err err
 	before := []lockStatement{{keyedSQL, []any{p.KeyedAfter}, func(r pgx.Row) error { return r.Scan(&got.Keyed) }}}
 	leased := 0
 	got.Rows, leased, err = s.claimRows(ctx, p, before, s.lockPlain(p, &got), leaseSQL)
-	got.Beaten = got.Full && leased < p.Limit
+	got.Beaten = got.Full && leased < p.Limit && len(got.Rows) == leased
 	return got, err
 }
 

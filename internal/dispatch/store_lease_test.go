@@ -78,11 +78,19 @@ func TestAClaimThatCameSecondIsFull(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, second.Rows)
 	require.True(t, second.Full)
+	require.True(t, second.Beaten)
+	p := claimAll(8)
+	p.MaxBytes = 1
+	small, err := store.Claim(t.Context(), p)
+	require.NoError(t, err)
+	require.Len(t, small.Rows, 1)
+	require.True(t, small.Full)
+	require.False(t, small.Beaten, "it was its bytes that ended it")
 	_, err = db.Pool.Exec(t.Context(), `DROP VIEW outbox_leases; ALTER TABLE all_leases RENAME TO outbox_leases`)
 	require.NoError(t, err)
 	third, err := store.Claim(t.Context(), claimAll(5))
 	require.NoError(t, err)
-	require.Len(t, third.Rows, 3)
+	require.Len(t, third.Rows, 2)
 	require.False(t, third.Full)
 }
 
