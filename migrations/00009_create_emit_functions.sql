@@ -599,6 +599,30 @@ CREATE FUNCTION outbox_event_rows(events jsonb, ticks bigint, random text, types
 $$;
 -- +goose StatementEnd
 
+-- The first member of an array that is no event, and why: read where the array could not be read as a whole.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_unreadable(events jsonb, OUT ord int, OUT field text, OUT reason text)
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    event jsonb;
+BEGIN
+    FOR ord, event IN SELECT e.n, e.value FROM jsonb_array_elements(events) WITH ORDINALITY AS e(value, n) LOOP
+        field := 'events';
+        reason := 'must be an object';
+        EXIT WHEN jsonb_typeof(event) <> 'object';
+        FOREACH field IN ARRAY '{id,tenant_id,occurred_at,max_attempts,deliver_at}'::text[] LOOP
+            reason := format('%L cannot be read', left(event ->> field, 80));
+            PERFORM FROM jsonb_to_record(jsonb_build_object(field, event -> field))
+                      AS f(id uuid, tenant_id uuid, occurred_at timestamptz, max_attempts int, deliver_at timestamptz);
+        END LOOP;
+    END LOOP;
+EXCEPTION WHEN data_exception THEN
+    RETURN;
+END
+$$;
+-- +goose StatementEnd
+
 -- Many events in one round trip: a JSON array of objects with the arguments of
 -- outbox_emit as their names. Instead of data, occurred_at and actor one may have
 -- payload: the finished envelope of its id, or the data of a type that has none;
@@ -626,12 +650,21 @@ BEGIN
     IF events IS NULL OR jsonb_typeof(events) <> 'array' THEN
         RAISE EXCEPTION 'events: must be a JSON array' USING ERRCODE = 'OX004', COLUMN = 'events', HINT = 'One object for each event.';
     END IF;
-    types := (SELECT jsonb_object_agg(n.namespace, n.types)
-                FROM (SELECT t.namespace, jsonb_object_agg(t.event_type, jsonb_strip_nulls(to_jsonb(c))) AS types
-                        FROM (SELECT DISTINCT e.event_type, coalesce(e.namespace, 'default')
-                                FROM jsonb_to_recordset(events) AS e(event_type text, namespace text)) AS t(event_type, namespace)
-                       CROSS JOIN @schema@.outbox_catalogue_type(t.event_type, t.namespace) AS c
-                       GROUP BY t.namespace) AS n);
+    -- Every field that may be unreadable is read here: in the INSERT its error would show the whole statement. What only
+    -- reads needs no id of a subtransaction.
+    BEGIN
+        types := (SELECT jsonb_object_agg(n.namespace, n.types)
+                    FROM (SELECT t.namespace, jsonb_object_agg(t.event_type, jsonb_strip_nulls(to_jsonb(c))) AS types
+                            FROM (SELECT DISTINCT e.event_type, coalesce(e.namespace, 'default')
+                                    FROM jsonb_to_recordset(events) AS e(event_type text, namespace text, id uuid, tenant_id uuid,
+                                         occurred_at timestamptz, max_attempts int, deliver_at timestamptz)) AS t(event_type, namespace)
+                           CROSS JOIN @schema@.outbox_catalogue_type(t.event_type, t.namespace) AS c
+                           GROUP BY t.namespace) AS n);
+    EXCEPTION WHEN data_exception THEN
+        SELECT u.ord, u.field, u.reason INTO wrong FROM @schema@.outbox_unreadable(events) AS u;
+        RAISE EXCEPTION 'event %: %: %', wrong.ord, wrong.field, wrong.reason
+            USING ERRCODE = 'OX004', COLUMN = wrong.field, HINT = 'One object for each event, with the arguments of outbox_emit as its names.';
+    END;
     FOR try IN 1..5 LOOP
         WITH ins AS (
             INSERT INTO @schema@.outbox_events AS o (id, event_type, aggregate_type, aggregate_id, payload_json,
@@ -705,6 +738,7 @@ REVOKE ALL ON FUNCTION outbox_traced(jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_weight_refusal(text, text, text, jsonb, text, uuid, text, jsonb, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_aggregate_id_fits(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_event_rows(jsonb, bigint, text, jsonb, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_unreadable(jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_holder(uuid, text, text, text, text, jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_kept_out_by() FROM PUBLIC;
 REVOKE ALL ON FUNCTION outbox_field_bytes(int) FROM PUBLIC;
@@ -729,6 +763,7 @@ DROP FUNCTION IF EXISTS outbox_traced(jsonb);
 DROP FUNCTION IF EXISTS outbox_weight_refusal(text, text, text, jsonb, text, uuid, text, jsonb, text, text);
 DROP FUNCTION IF EXISTS outbox_aggregate_id_fits(text);
 DROP FUNCTION IF EXISTS outbox_event_rows(jsonb, bigint, text, jsonb, jsonb);
+DROP FUNCTION IF EXISTS outbox_unreadable(jsonb);
 DROP FUNCTION IF EXISTS outbox_holder(uuid, text, text, text, text, jsonb);
 DROP FUNCTION IF EXISTS outbox_kept_out_by();
 DROP FUNCTION IF EXISTS outbox_field_bytes(int);

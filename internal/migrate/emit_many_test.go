@@ -3,6 +3,7 @@ package migrate_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -60,6 +61,32 @@ func TestEmitManyRefusesOtherEnvelopes(t *testing.T) {
 		_, err := pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`, event)
 		require.Equal(t, "OX004", state(t, err), name)
 	}
+}
+
+// What is no event, or has a field that its type cannot have, is named before anything is written.
+func TestEmitManyNamesWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	pool := outboxtest.DB(t).Pool
+	fine := row(uuid.NewString(), "")
+	for member, want := range map[string][]string{
+		`1`:                            {"events", "must be an object"},
+		`null`:                         {"events", "must be an object"},
+		`[{}]`:                         {"events", "must be an object"},
+		`{"id": "seven"}`:              {"id", "'seven' cannot be read"},
+		`{"tenant_id": {"a": 1}}`:      {"tenant_id", `'{"a": 1}' cannot be read`},
+		`{"max_attempts": "x"}`:        {"max_attempts", "'x' cannot be read"},
+		`{"max_attempts": 1e10}`:       {"max_attempts", "'10000000000' cannot be read"},
+		`{"occurred_at": "soon"}`:      {"occurred_at", "'soon' cannot be read"},
+		`{"deliver_at": "2026-13-01"}`: {"deliver_at", "'2026-13-01' cannot be read"},
+		`{"deliver_at": 999999999999}`: {"deliver_at", "'999999999999' cannot be read"},
+		`{"event_type": "order_eaten", "id": null, "tenant_id": "` + strings.Repeat("a", 100) + `"}`: {"tenant_id", "'" + strings.Repeat("a", 80) + "' cannot be read"},
+	} {
+		_, err := pool.Exec(t.Context(), `SELECT outbox_emit_many($1::text::jsonb)`, "["+fine+","+member+"]")
+		var pg *pgconn.PgError
+		require.ErrorAs(t, err, &pg, member)
+		require.Equal(t, []string{"OX004", want[0], "event 2: " + want[0] + ": " + want[1]}, []string{pg.Code, pg.ColumnName, pg.Message}, member)
+	}
+	require.Equal(t, int64(0), queryOne[int64](t, pool, `SELECT count(*) FROM outbox_events`))
 }
 
 // An id is taken in every spelling of a uuid and in no other, so that no error comes from the INSERT with its whole text.

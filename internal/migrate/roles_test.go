@@ -167,6 +167,7 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT outbox_kept_out_by()`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_uuid_v7(1, 'a', 1)`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_event_rows('[]', 1, 'a', '{}', '{}')`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_unreadable('[]')`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_field_bytes(1)`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_former_event('{}', 'a', 'b')`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_qualify_functions()`, [4]string{denied, denied, denied, denied}},
