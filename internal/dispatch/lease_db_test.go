@@ -168,6 +168,21 @@ func TestAnExpiredLeaseKeepsWhatIsHeld(t *testing.T) {
 	}
 }
 
+// A lease that is being settled is not ended, whatever the clock says.
+func TestALeaseThatIsSettledIsNotEnded(t *testing.T) {
+	b := newLeaseBundle(t, "")
+	b.lease("{[2,5)}", "-1 minute")
+	settle := b.begin()
+	_, err := settle.Exec(t.Context(), fenceSQL, b.one(settle, `SELECT owner::text FROM outbox_leases`), "{"+b.one(settle, `SELECT id::text FROM outbox_leases`)+"}")
+	require.NoError(t, err)
+	for _, want := range []string{"{[2,5)} 0000000000", " 0111000000"} {
+		_, err = b.db.Pool.Exec(t.Context(), expiredSQL)
+		require.NoError(t, err)
+		require.Equal(t, want, b.one(b.db.Pool, leasesOfAll)+" "+b.one(b.db.Pool, attemptsOfAll))
+		_ = settle.Rollback(t.Context())
+	}
+}
+
 // Of an ordering key the first row of the lease is charged, whatever else is open.
 func TestAnExpiredRunIsChargedOnce(t *testing.T) {
 	b := newLeaseBundle(t, "default/a")

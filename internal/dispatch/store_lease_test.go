@@ -2,12 +2,16 @@ package dispatch_test
 
 import (
 	"context"
+	"net"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dispatch"
@@ -60,7 +64,7 @@ func TestWhatIsNotReadIsGivenBack(t *testing.T) {
 }
 
 // A claim whose rows another publisher leased a moment before finds nothing, and says that there may be more: a run with
-// Once would end here otherwise, with events left. The view shows leases from the look on, as they are to a claim that
+// Once would end here otherwise, with events left. The view shows the other's lease from the look on, as it is to a claim that
 // locked before the other had committed.
 func TestAClaimThatCameSecondIsFull(t *testing.T) {
 	t.Parallel()
@@ -71,7 +75,7 @@ func TestAClaimThatCameSecondIsFull(t *testing.T) {
 		  FROM (SELECT seq FROM outbox_events ORDER BY seq LIMIT 5) AS first`)
 	require.NoError(t, err)
 	_, err = db.Pool.Exec(t.Context(), `ALTER TABLE outbox_leases RENAME TO all_leases;
-		CREATE VIEW outbox_leases AS SELECT * FROM all_leases WHERE current_setting('outboxctl.locked', true) <> ''`)
+		CREATE VIEW outbox_leases AS SELECT * FROM all_leases WHERE id <> 1 OR current_setting('outboxctl.locked', true) <> ''`)
 	require.NoError(t, err)
 	store := newStore(db.Pool, dispatch.Scope{})
 	second, err := store.Claim(t.Context(), claimAll(5))
@@ -132,6 +136,90 @@ func TestAFormerLeaseSettlesNothing(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, dispatch.Settled{Published: 1}, n)
+}
+
+// No clock is part of the fence: a lease whose time is over settles what it names, until a claim has ended it.
+func TestALateSettleHoldsWhileNobodyEndedItsLease(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	emitOrders(t, db.Pool, 1, nil)
+	store := newStore(db.Pool, dispatch.Scope{})
+	row := mustClaim(t, store, claimAll(1))[0]
+	expire(t, db.Pool)
+	settle(t, store, dispatch.Verdicts{Published: []dispatch.Published{{Key: row.Key, MessageID: "m"}}})
+	require.Empty(t, mustClaim(t, newStore(db.Pool, dispatch.Scope{}), claimAll(1)))
+}
+
+// A verdict that its lease does not follow is none: the row would be settled and leased at once.
+func TestAVerdictAndItsLeaseChangeTogether(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	id := emitOrders(t, db.Pool, 1, nil)[0]
+	store := newStore(db.Pool, dispatch.Scope{})
+	row := mustClaim(t, store, claimAll(1))[0]
+	_, err := db.Pool.Exec(t.Context(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now'; END $$;
+		CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON outbox_leases FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	require.NoError(t, err)
+	for _, v := range everyVerdict(row) {
+		_, err := store.Settle(t.Context(), v)
+		require.ErrorContains(t, err, "not now")
+		state := stateOf(t, db.Pool, id)
+		require.True(t, state.Locked && !state.Published && !state.Dead && state.Attempts == 0, state)
+	}
+}
+
+// stoppable are connections whose client reads nothing while it is locked.
+type stoppable struct {
+	net.Conn
+	running *sync.RWMutex
+}
+
+func (s stoppable) Read(p []byte) (int, error) {
+	s.running.RLock()
+	defer s.running.RUnlock()
+	return s.Conn.Read(p)
+}
+
+// A publisher that stops in the middle of reading what it has claimed holds no row.
+func TestAStoppedReaderHoldsNoLock(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	emitOrders(t, db.Pool, 1, nil)
+	config, err := pgxpool.ParseConfig(db.URL)
+	require.NoError(t, err)
+	var running sync.RWMutex
+	config.MaxConns = 1
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return stoppable{conn, &running}, err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	store := dispatch.NewSQLStore(pool, db.Pool, uuid.NewString(), dispatch.Scope{})
+	require.Len(t, mustClaim(t, store, claimAll(1)), 1, "its statements are prepared")
+	_, err = db.Pool.Exec(t.Context(), `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json)
+		SELECT gen_random_uuid(), 'order_created', 'checkout_group', gen_random_uuid(), jsonb_build_object('x', repeat('x', 200000)) FROM generate_series(1, 200)`)
+	require.NoError(t, err)
+	running.Lock()
+	claimed := make(chan int)
+	go func() {
+		claim, err := store.Claim(context.WithoutCancel(t.Context()), claimAll(200))
+		if err != nil {
+			t.Error(err)
+		}
+		claimed <- len(claim.Rows)
+	}()
+	const writing = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'ClientWrite'`
+	var n int
+	stuck := func() bool { return db.Pool.QueryRow(t.Context(), writing).Scan(&n) == nil && n == 1 }
+	waits := assert.Eventually(t, stuck, time.Minute, time.Millisecond, "the server waits for the client")
+	err = db.Pool.QueryRow(t.Context(), `SELECT count(*) FROM (SELECT FROM outbox_events FOR UPDATE SKIP LOCKED) AS free`).Scan(&n)
+	running.Unlock()
+	require.Equal(t, 200, <-claimed)
+	require.True(t, waits)
+	require.NoError(t, err)
+	require.Equal(t, 201, n)
 }
 
 // A lease whose time is over is ended by a sweep. A claim that keeps to its hint leaves it, and says before that there is nothing.
