@@ -57,6 +57,7 @@ func TestEveryModeMeasures(t *testing.T) {
 			require.NotNil(t, report.Spent)
 			require.Greater(t, report.Spent.Buffers, 1.0, "each event is a row that is written")
 			require.Positive(t, report.Spent.Transactions)
+			require.Positive(t, report.Spent.RoundTrips)
 			var text strings.Builder
 			require.NoError(t, report.WriteText(&text))
 			require.Contains(t, text.String(), "arrived once, unchanged")

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,6 +81,8 @@ type Database struct {
 	name   string
 	URL    string
 	Pool   *pgxpool.Pool
+	// roundTrips are those of the connections that Open has made.
+	roundTrips atomic.Int64
 }
 
 func (s *server) create(ctx context.Context, options migrate.Options) (_ *Database, err error) {
@@ -124,7 +128,35 @@ func (d *Database) Open(ctx context.Context, name string, conns int32) (*pgxpool
 	}
 	config.MaxConns = conns
 	config.ConnConfig.RuntimeParams["application_name"] = name
+	dial := config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &countedConn{Conn: conn, roundTrips: &d.roundTrips}, nil
+	}
 	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// countedConn counts how often an answer was waited for.
+type countedConn struct {
+	net.Conn
+	roundTrips *atomic.Int64
+	asked      atomic.Bool
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.asked.Store(true)
+	return c.Conn.Write(p)
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.asked.CompareAndSwap(true, false) {
+		c.roundTrips.Add(1)
+	}
+	return n, err
 }
 
 // withDatabase is the connection string of another database on the same server.
@@ -202,6 +234,7 @@ type Counters struct {
 	Transactions int64
 	claimIndex   int64 // bytes
 	buffers      int64 // pages looked at
+	roundTrips   int64
 	// database and self are processor times: of the server's processes, and of this one with the fake
 	// in it.
 	database, self time.Duration
@@ -222,7 +255,7 @@ func (d *Database) Counters(ctx context.Context) (c Counters, err error) {
 	if d.server.postgres != nil {
 		c.database = familyTime(d.server.postgres.PID())
 	}
-	c.self = CPUTime()
+	c.self, c.roundTrips = CPUTime(), d.roundTrips.Load()
 	return c, nil
 }
 

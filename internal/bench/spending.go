@@ -19,10 +19,10 @@ type Spending struct {
 	FakeMicros      float64 `json:"fakeMicros,omitempty"`
 	BenchMicros     float64 `json:"benchMicros,omitempty"`
 	ConsumerMicros  float64 `json:"consumerMicros,omitempty"`
-	// Buffers are pages that PostgreSQL looked at, Transactions what it was asked for: a claim and a
-	// settle are one round trip each.
+	// Buffers are pages that PostgreSQL looked at. RoundTrips are not known of processes of their own.
 	Buffers      float64 `json:"buffers"`
 	Transactions float64 `json:"transactions"`
+	RoundTrips   float64 `json:"roundTrips,omitempty"`
 }
 
 // spent is what was used between two readings, per event. publishers is the processor time of those
@@ -39,7 +39,7 @@ func spent(before, after Counters, publishers time.Duration, events int) *Spendi
 	if own := per(after.self - before.self); publishers > 0 {
 		s.PublisherMicros, s.FakeMicros = per(publishers), own
 	} else {
-		s.BenchMicros = own
+		s.BenchMicros, s.RoundTrips = own, float64(after.roundTrips-before.roundTrips)/float64(events)
 	}
 	return s
 }

@@ -32,9 +32,9 @@ func TestFamilyTime(t *testing.T) {
 
 func TestSpentPerEvent(t *testing.T) {
 	t.Parallel()
-	before := Counters{database: time.Second, self: time.Second, buffers: 10, Transactions: 5}
-	after := Counters{database: 3 * time.Second, self: 2 * time.Second, buffers: 110, Transactions: 15}
-	require.Equal(t, &Spending{DatabaseMicros: 20, BenchMicros: 10, Buffers: 0.001, Transactions: 0.0001}, spent(before, after, 0, 100_000))
+	before := Counters{database: time.Second, self: time.Second, buffers: 10, Transactions: 5, roundTrips: 7}
+	after := Counters{database: 3 * time.Second, self: 2 * time.Second, buffers: 110, Transactions: 15, roundTrips: 27}
+	require.Equal(t, &Spending{DatabaseMicros: 20, BenchMicros: 10, Buffers: 0.001, Transactions: 0.0001, RoundTrips: 0.0002}, spent(before, after, 0, 100_000))
 	require.Equal(t, "database 20.0 µs, publishers 15.0 µs, fake 10.0 µs", spent(before, after, 1500*time.Millisecond, 100_000).String())
 	before.database = 0
 	require.Equal(t, "publishers and fake 10.0 µs", spent(before, after, 0, 100_000).String())

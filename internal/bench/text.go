@@ -73,6 +73,7 @@ func (r *Report) write(w io.Writer) {
 	if r.Spent != nil {
 		line("processor", "%s per event", r.Spent)
 		line("database", "%.1f transactions per 1,000 events, %.1f buffers/event", 1000*r.Spent.Transactions, r.Spent.Buffers)
+		some(r.Spent.RoundTrips > 0, "round trips", "%.1f per 1,000 events", 1000*r.Spent.RoundTrips)
 	}
 	some(r.WALBytesPerEvent > 0, "WAL", "%s bytes/event", humanize.Comma(int64(r.WALBytesPerEvent)))
 	some(r.WritesPerEvent > 0, "writes",
