@@ -336,16 +336,9 @@ func TestRefusalsHaveNoPageOfContext(t *testing.T) {
 		`outbox_emit_many('[{"event_type": "order_eaten"}]')`:                                                                         true,
 		`outbox_emit_many('[{"event_type": "order_created", "aggregate_id": "seven", "data": {}}]')`:                                  true,
 		`outbox_emit_many('[{"event_type": "media_uploaded", "id": "` + id + `", "aggregate_id": "` + aggregate + `", "data": {}}]')`: true,
-		`outbox_emit_many('{}')`:                               true,
-		`outbox_emit_many('[{}, 1]')`:                          true,
-		`outbox_emit_many('[null]')`:                           true,
-		`outbox_emit_many('[{"id": "seven"}]')`:                true,
-		`outbox_emit_many('[{"tenant_id": "abc"}]')`:           true,
-		`outbox_emit_many('[{"max_attempts": "x"}]')`:          true,
-		`outbox_emit_many('[{"max_attempts": 1e10}]')`:         true,
-		`outbox_emit_many('[{"occurred_at": "soon"}]')`:        true,
-		`outbox_emit_many('[{"deliver_at": "2026-13-01"}]')`:   true,
-		`outbox_emit_many('[{"deliver_at": "999999-01-01"}]')`: true,
+		`outbox_emit_many('{}')`:                true,
+		`outbox_emit_many('[{}, 1]')`:           true,
+		`outbox_emit_many('[{"id": "seven"}]')`: true,
 	} {
 		_, err := pool.Exec(t.Context(), "SELECT "+call)
 		var pg *pgconn.PgError

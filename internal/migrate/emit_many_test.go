@@ -78,6 +78,7 @@ func TestEmitManyNamesWhatItCannotRead(t *testing.T) {
 		`{"max_attempts": 1e10}`:       {"max_attempts", "'10000000000' cannot be read"},
 		`{"occurred_at": "soon"}`:      {"occurred_at", "'soon' cannot be read"},
 		`{"deliver_at": "2026-13-01"}`: {"deliver_at", "'2026-13-01' cannot be read"},
+		`{"deliver_at": "999999-1-1"}`: {"deliver_at", "'999999-1-1' cannot be read"},
 		`{"deliver_at": 999999999999}`: {"deliver_at", "'999999999999' cannot be read"},
 		`{"event_type": "order_eaten", "id": null, "tenant_id": "` + strings.Repeat("a", 100) + `"}`: {"tenant_id", "'" + strings.Repeat("a", 80) + "' cannot be read"},
 	} {
