@@ -189,6 +189,8 @@ func TestAStoppedReaderHoldsNoLock(t *testing.T) {
 	require.NoError(t, err)
 	var running sync.RWMutex
 	config.MaxConns = 1
+	// A ping of a connection that a slow machine let idle would wait for the stopped reader, and the claim for the ping.
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		return stoppable{conn, &running}, err
