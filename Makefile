@@ -151,6 +151,7 @@ $(BIN)/golangci-lint: tools/lint/go.mod tools/lint/go.sum
 
 .PHONY: pictures
 pictures: build ## draw README's terminal and benchmark and a trace from what the program does now (quiet machine; 3 minutes)
+	@scripts/setup.sh pictures
 	cd lab && $(GO) run ./cmd/pictures --outboxctl ../$(BIN)/outboxctl --out ../docs/images
 
 .PHONY: release-check

@@ -4,7 +4,8 @@
 # (Debian and Ubuntu) and says so; elsewhere it names the line to type and stops. Nothing is installed,
 # asked or printed when everything is there, so every target may depend on it. With the argument "torture"
 # it also installs libfaketime, which makes a database's clock wrong, where packages are to be had; with
-# "scoreboard" pgbouncer, too; with "test" pgbouncer, RabbitMQ, Chromium and axe, for the journeys through the web page.
+# "scoreboard" pgbouncer, too; with "test" pgbouncer, RabbitMQ, Chromium and axe, for the journeys through the web page; with
+# "pictures" a Python that reaches PostgreSQL, for the picture of a trace.
 set -euo pipefail
 
 min_redis=7 # the oldest the suite has been run on; consumers themselves work with much older ones
@@ -71,6 +72,8 @@ has_rabbitmq() { command -v rabbitmq-server >/dev/null || compgen -G "$root/usr/
 
 has_faketime() { compgen -G "$root/usr/lib/*/faketime/libfaketime.so.1" >/dev/null; }
 
+has_psycopg2() { "$root/usr/bin/python3" -c 'import psycopg2' 2>/dev/null; }
+
 purpose=${1:-}
 missing_packages() {
 	has_postgres || echo postgresql
@@ -89,6 +92,7 @@ helpful_packages() {
 		[ -z "${OUTBOXCTL_REQUIRE_BROWSER:-}" ] || [ -s "$axe" ] || command -v npm >/dev/null || echo npm
 		;;
 	torture | scoreboard) has_faketime || echo libfaketime ;;
+	pictures) has_psycopg2 || echo python3-psycopg2 ;;
 	esac
 	[ "$purpose" != scoreboard ] || has_pgbouncer || echo pgbouncer
 }

@@ -166,21 +166,29 @@ func TestSetupInstallsNpmWhereTheBrowserIsRequired(t *testing.T) {
 	}
 }
 
-// Only the tests need RabbitMQ.
-func TestSetupInstallsRabbitMQForTheTests(t *testing.T) {
+// Only the tests need RabbitMQ, and only the pictures a Python that reaches PostgreSQL.
+func TestSetupInstallsWhatAPurposeNeeds(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t)
-	m.postgres()
-	m.redis("7.0.15")
-	m.apt("")
-	m.env = append(m.env, "CHROMIUM=/usr/bin/true")
-	output, code := m.setup()
-	require.Equal(t, 0, code, output)
-	require.Empty(t, m.aptCalls())
-	output, code = m.setup("test")
-	require.Equal(t, 0, code, output)
-	require.Contains(t, output, "no RabbitMQ here")
-	require.Contains(t, m.aptCalls()[1], "install --no-install-recommends rabbitmq-server")
+	for purpose, tc := range map[string]struct{ needs, says string }{
+		"test":     {"rabbitmq-server", "no RabbitMQ here"},
+		"pictures": {"python3-psycopg2", "installed: python3-psycopg2"},
+	} {
+		t.Run(purpose, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t)
+			m.postgres()
+			m.redis("7.0.15")
+			m.apt("")
+			m.env = append(m.env, "CHROMIUM=/usr/bin/true")
+			output, code := m.setup()
+			require.Equal(t, 0, code, output)
+			require.Empty(t, m.aptCalls())
+			output, code = m.setup(purpose)
+			require.Equal(t, 0, code, output)
+			require.Contains(t, m.aptCalls()[1], "install --no-install-recommends "+tc.needs)
+			require.Contains(t, output, tc.says)
+		})
+	}
 }
 
 func TestSetupInstallsAlthoughUpdateFailed(t *testing.T) {
