@@ -153,6 +153,17 @@ func TestAnExpiredLeaseIsEndedOnce(t *testing.T) {
 	require.Equal(t, "0111000000", b.one(b.db.Pool, attemptsOfAll))
 }
 
+// endsBeside ends expired leases while the holder has its lock, which leaves what is wanted, and again when it has let go.
+func (b *leaseBundle) endsBeside(holder pgx.Tx, want string) {
+	b.Helper()
+	for _, want := range []string{want, " 0111000000"} {
+		_, err := b.db.Pool.Exec(b.Context(), expiredSQL)
+		require.NoError(b, err)
+		require.Equal(b, want, b.one(b.db.Pool, leasesOfAll)+" "+b.one(b.db.Pool, attemptsOfAll))
+		_ = holder.Rollback(b.Context())
+	}
+}
+
 // A row that another session holds is neither waited for nor forgotten: it stays in the lease, and is charged later.
 func TestAnExpiredLeaseKeepsWhatIsHeld(t *testing.T) {
 	b := newLeaseBundle(t, "")
@@ -160,12 +171,7 @@ func TestAnExpiredLeaseKeepsWhatIsHeld(t *testing.T) {
 	holder := b.begin()
 	_, err := holder.Exec(t.Context(), `SELECT FROM outbox_events WHERE seq = 3 FOR UPDATE`)
 	require.NoError(t, err)
-	for _, want := range []string{"{[3,4)} 0101000000", " 0111000000"} {
-		_, err = b.db.Pool.Exec(t.Context(), expiredSQL)
-		require.NoError(t, err)
-		require.Equal(t, want, b.one(b.db.Pool, leasesOfAll)+" "+b.one(b.db.Pool, attemptsOfAll))
-		_ = holder.Rollback(t.Context())
-	}
+	b.endsBeside(holder, "{[3,4)} 0101000000")
 }
 
 // A lease that is being settled is not ended, whatever the clock says.
@@ -175,12 +181,7 @@ func TestALeaseThatIsSettledIsNotEnded(t *testing.T) {
 	settle := b.begin()
 	_, err := settle.Exec(t.Context(), fenceSQL, b.one(settle, `SELECT owner::text FROM outbox_leases`), "{"+b.one(settle, `SELECT id::text FROM outbox_leases`)+"}")
 	require.NoError(t, err)
-	for _, want := range []string{"{[2,5)} 0000000000", " 0111000000"} {
-		_, err = b.db.Pool.Exec(t.Context(), expiredSQL)
-		require.NoError(t, err)
-		require.Equal(t, want, b.one(b.db.Pool, leasesOfAll)+" "+b.one(b.db.Pool, attemptsOfAll))
-		_ = settle.Rollback(t.Context())
-	}
+	b.endsBeside(settle, "{[2,5)} 0000000000")
 }
 
 // Of an ordering key the first row of the lease is charged, whatever else is open.
