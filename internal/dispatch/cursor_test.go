@@ -36,6 +36,22 @@ func TestExpensiveSweepsGetATenthOfTheTime(t *testing.T) {
 	})
 }
 
+// Where little waits each claim is a sweep; leases whose time is over are looked for by a few of them.
+func TestLeasesAreEndedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, nil)
+		stop := start(t, b.Dispatcher)
+		for range 100 {
+			b.store.add(1, "blue")
+			time.Sleep(20 * time.Millisecond)
+		}
+		stop()
+		require.Equal(t, 100, b.store.count(isPublished))
+		require.GreaterOrEqual(t, b.store.claims, 90)
+		require.InDelta(t, 2*time.Second/leasesPause, b.store.ends, 3)
+	})
+}
+
 // claimed records a claim without windows that took so long.
 func (c *cursor) claimed(now time.Time, sweep, more bool, rows []Claimed, took time.Duration) {
 	c.done(span{sweep: sweep, began: now.Add(-took)}, now, more, len(rows), Claim{Rows: rows}.reached(ClaimParams{}))

@@ -37,6 +37,8 @@ type Dispatcher struct {
 	pulse atomic.Int64
 	// lastClaim is how the latest claim ended.
 	lastClaim atomic.Pointer[error]
+	// leasesLooked is when a claim last looked for leases whose time is over.
+	leasesLooked atomic.Int64
 
 	totals totals
 

@@ -14,6 +14,8 @@ type memStore struct {
 	lost   int
 	claims int
 	looks  int
+	// ends counts the claims that looked for leases whose time is over.
+	ends int
 	// keyLooks counts what was asked for keys alone.
 	keyLooks int
 	// fail, when set, is asked before every call.
@@ -59,6 +61,9 @@ func (s *memStore) failure(call string) error {
 func (s *memStore) Claim(ctx context.Context, p ClaimParams) (Claim, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p.endsLeases() {
+		s.ends++
+	}
 	if p.Ordered {
 		return s.claimOrdered(ctx, p)
 	}

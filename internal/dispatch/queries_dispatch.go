@@ -22,7 +22,7 @@ const beginReadCommitted = `BEGIN ISOLATION LEVEL READ COMMITTED`
 // costs: it is planned once per connection. The settings end with the transaction.
 const steerPlanner = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-       set_config('enable_sort', 'off', true), set_config('jit', 'off', true),
+       set_config('enable_sort', 'off', true), set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
        set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 // dueNow is the predicate of a row that may be sent, but for its lease: living, due, in

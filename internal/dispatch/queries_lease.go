@@ -5,8 +5,8 @@ package dispatch
 //
 //	BEGIN · charge what expired · lock · look and lease · COMMIT · read
 //
-// What expired is looked for by sweeps only: that walks over all leases, also those that
-// are over and that vacuum could not remove yet.
+// What expired is looked for by sweeps only, and not by each: that walks over all leases,
+// also those that are over and that vacuum could not remove yet.
 //
 // What makes it safe is that the look has a newer snapshot than the lock: whoever leased
 // one of these rows before held the same row locks until its lease was committed, so the
@@ -45,7 +45,7 @@ const freeRow = `(xmax = 0 OR NOT (SELECT seqs FROM taken) @> seq)`
 // an attempt, so that a row that kills its publishers is bounded like any other. Of an
 // ordering key the first is charged alone: the others were not sent. A row that another
 // session holds stays in its lease until the next claim, and so does all of a lease that
-// is being settled.
+// is being settled. No row is joined by its id, see orderedRuns.
 const expiredSQL = `
 WITH ended AS MATERIALIZED (
     SELECT id, owner, seqs FROM outbox_leases WHERE until <= now() FOR UPDATE SKIP LOCKED
@@ -60,16 +60,15 @@ WITH ended AS MATERIALIZED (
 ), locked AS MATERIALIZED (
     SELECT e.id, open.lease, open.owner, open.seq, open.first
       FROM open
-      JOIN outbox_events AS e ON e.id = open.id
-     WHERE CASE WHEN e.published_at IS NULL AND e.dead_at IS NULL THEN true ELSE false END
-       FOR UPDATE OF e SKIP LOCKED
+     CROSS JOIN LATERAL (
+           SELECT id FROM outbox_events WHERE id = open.id AND CASE WHEN published_at IS NULL AND dead_at IS NULL THEN true ELSE false END
+              FOR UPDATE SKIP LOCKED) AS e
 ), charged AS (
     UPDATE outbox_events AS e
        SET attempt_count = e.attempt_count + 1,
            last_error = coalesce(nullif(regexp_replace(e.last_error, '(^|; then the )lease of publisher \S+` + expiredSuffix + `$', ''), '') || '; then the ', '')
-                     || 'lease of publisher ' || locked.owner || '` + expiredSuffix + `'
-      FROM locked
-     WHERE e.id = locked.id AND locked.first
+                     || 'lease of publisher ' || ((SELECT jsonb_object_agg(id, owner) FROM locked) ->> e.id::text) || '` + expiredSuffix + `'
+     WHERE e.id = ANY (ARRAY(SELECT id FROM locked WHERE first))
 ), named AS MATERIALIZED (
     SELECT lease, range_agg(int8range(seq, seq, '[]')) AS seqs FROM open GROUP BY lease
 ), freed AS MATERIALIZED (

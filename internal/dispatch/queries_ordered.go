@@ -19,8 +19,10 @@ const runRows = `16`
 // those whose first open row is dead, or their followers would fill every window;
 // always those that this publisher is sending. seen is what is due, and locks
 // nothing: a limit on locked rows would be used up by rows whose turn it is not.
-// The CASE keeps the planner on the primary key, and the order and the limit of a
-// key's first row keep it from reading all open rows instead, as it did for NOT EXISTS.
+// What is locked is found by where its version lies: a plan that was made while the table
+// had a row would compare all rows with all keys for a join by id. The order and the limit
+// of a key's first row keep the planner from reading all open rows instead, as it did for
+// NOT EXISTS.
 //
 // A row that is leased, like one that is not due, ends the run before it. What is leased
 // is looked at again by leaseOrderedSQL.
@@ -55,17 +57,18 @@ WITH ` + takenRows + `, still AS MATERIALIZED (
     SELECT e.seq, k.first, r.n
       FROM keys AS k
      CROSS JOIN LATERAL (
-           SELECT row_id, row_number() OVER w AS n, bool_and(due) OVER w AS ok
-             FROM (SELECT id AS row_id, seq AS row_seq, ` + dueNow + ` AND ` + freeRow + ` AS due
+           SELECT version, row_number() OVER w AS n, bool_and(due) OVER w AS ok
+             FROM (SELECT ctid AS version, seq AS row_seq, ` + dueNow + ` AND ` + freeRow + ` AS due
                      FROM outbox_events
                     WHERE ordering_key = k.ordering_key AND ` + openRows + `
                     ORDER BY seq
                     LIMIT k.most) AS h
            WINDOW w AS (ORDER BY row_seq ROWS UNBOUNDED PRECEDING)) AS r
-      JOIN outbox_events AS e ON e.id = r.row_id
-     WHERE r.ok AND CASE WHEN ` + dueNow + ` THEN true ELSE false END
+     CROSS JOIN LATERAL (
+           SELECT seq FROM outbox_events WHERE ctid = r.version AND CASE WHEN ` + dueNow + ` THEN true ELSE false END
+              FOR UPDATE SKIP LOCKED) AS e
+     WHERE r.ok
      LIMIT $7
-       FOR UPDATE OF e SKIP LOCKED
 ), runs AS (
     SELECT seq, first
       FROM (SELECT *, row_number() OVER (PARTITION BY first ORDER BY n) AS place FROM locked) AS placed

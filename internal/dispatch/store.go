@@ -100,6 +100,8 @@ type ClaimParams struct {
 	Paused []string
 	// Sweep: the claim looks below the hint, and ends leases whose time is over.
 	Sweep bool
+	// KeepLeases: it ends none all the same, another has just looked for those.
+	KeepLeases bool
 
 	// Ordered asks for the rows with an ordering key whose turn it is, key by key.
 	// Without it rows with a key are left alone. What follows is for such claims;
@@ -120,7 +122,7 @@ func (p ClaimParams) most() int { return max(p.Limit/4, 1) }
 
 // endsLeases reports whether the claim ends leases whose time is over. Those are looked for
 // where rows are: from the head.
-func (p ClaimParams) endsLeases() bool { return p.Sweep || p.AfterSeq == 0 }
+func (p ClaimParams) endsLeases() bool { return (p.Sweep || p.AfterSeq == 0) && !p.KeepLeases }
 
 // Claim is what a claim has found.
 type Claim struct {

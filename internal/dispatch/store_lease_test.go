@@ -224,7 +224,7 @@ func TestAStoppedReaderHoldsNoLock(t *testing.T) {
 	require.Equal(t, 201, n)
 }
 
-// A lease whose time is over is ended by a sweep. A claim that keeps to its hint leaves it, and says before that there is nothing.
+// A lease whose time is over is ended by a sweep. A claim that keeps to its hint, or keeps leases, leaves it, and says before that there is nothing.
 func TestSweepsEndLeases(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]dispatch.ClaimParams{"plain": claimAll(3), "ordered": orderedAll(10)} {
@@ -236,14 +236,15 @@ func TestSweepsEndLeases(t *testing.T) {
 		require.NotEmpty(t, got.Rows)
 		expire(t, db.Pool)
 		store := newStore(db.Pool, dispatch.Scope{})
-		for _, sweep := range []bool{false, true} {
-			p.AfterSeq, p.Sweep = 1, sweep
+		for _, sweep := range []struct{ it, keeps bool }{{}, {it: true, keeps: true}, {it: true}} {
+			p.AfterSeq, p.Sweep, p.KeepLeases = 1, sweep.it, sweep.keeps
+			ends := sweep.it && !sweep.keeps
 			due, _, err := store.Due(t.Context(), p)
 			require.NoError(t, err)
-			require.Equal(t, sweep, due, name)
+			require.Equal(t, ends, due, name)
 			got, err := store.Claim(t.Context(), p)
 			require.NoError(t, err)
-			require.Equal(t, sweep, len(got.Rows) > 0, name)
+			require.Equal(t, ends, len(got.Rows) > 0, name)
 		}
 	}
 }

@@ -13,6 +13,10 @@ const (
 	// not fill a small window. One that finds too few is continued in larger ones.
 	windowRows   = 1000
 	windowGrowth = 4
+
+	// leasesPause is how long claims look for no lease whose time is over after one has: of a table that is written with
+	// every claim such a look reads all that vacuum has left, and where little waits each claim is a sweep.
+	leasesPause = 250 * time.Millisecond
 )
 
 // stream claims one kind of rows and starts to send them. A dispatcher has two: the
@@ -125,7 +129,7 @@ func (s *stream) params(r room) ClaimParams {
 func (s *stream) behind(p ClaimParams, seenTo int64, r room) ClaimParams {
 	next := s.params(r)
 	s.leaveOut(&next)
-	next.AfterSeq, next.ThroughSeq, next.Sweep, next.Busy = seenTo, p.ThroughSeq, p.Sweep, p.Busy
+	next.AfterSeq, next.ThroughSeq, next.Sweep, next.KeepLeases, next.Busy = seenTo, p.ThroughSeq, p.Sweep, true, p.Busy
 	next.Window *= windowGrowth
 	return next
 }
@@ -145,6 +149,7 @@ func (s *stream) aim(p *ClaimParams, sweep bool) (*cursor, span) {
 		at.end = s.lastSeq()
 	}
 	p.AfterSeq, p.ThroughSeq, p.Sweep = at.after, at.through, at.sweep
+	p.KeepLeases = !sweep && now.Sub(time.Unix(0, s.leasesLooked.Load())) < leasesPause
 	return c, at
 }
 
@@ -200,6 +205,9 @@ func (d *Dispatcher) claim(p ClaimParams) (Claim, error) {
 	}
 	now := time.Now()
 	d.lastClaim.Store(&err)
+	if err == nil && p.endsLeases() {
+		d.leasesLooked.Store(started.UnixNano())
+	}
 	d.observe.Claimed(ClaimReport{
 		Rows: len(claim.Rows), Sweep: p.Sweep, Took: now.Sub(started), Err: err,
 	})

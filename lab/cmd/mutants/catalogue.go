@@ -208,7 +208,7 @@ func orderedMutants() []mutant {
 		planted("restore-does-not-hold", "", "I5", "migrations outbox_restore",
 			`SET passed_at = NULL`, `SET last_error = e.last_error`),
 		planted("followers-charged", "publisher.kill,publisher.crash:publish.claimed", "I11",
-			"internal/dispatch expiredSQL", `WHERE e.id = locked.id AND locked.first`, `WHERE e.id = locked.id`),
+			"internal/dispatch expiredSQL", `(SELECT id FROM locked WHERE first)`, `(SELECT id FROM locked)`),
 	}
 }
 
