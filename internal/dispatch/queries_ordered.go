@@ -20,9 +20,10 @@ const runRows = `16`
 // always those that this publisher is sending. seen is what is due, and locks
 // nothing: a limit on locked rows would be used up by rows whose turn it is not.
 // What is locked is found by where its version lies: a plan that was made while the table
-// had a row would compare all rows with all keys for a join by id. The order and the limit
-// of a key's first row keep the planner from reading all open rows instead, as it did for
-// NOT EXISTS.
+// had a row would compare all rows with all keys for a join by id. A row that has a newer
+// version meanwhile is skipped; older releases of PostgreSQL compare that version. The order
+// and the limit of a key's first row keep the planner from reading all open rows instead, as
+// it did for NOT EXISTS.
 //
 // A row that is leased, like one that is not due, ends the run before it. What is leased
 // is looked at again by leaseOrderedSQL.

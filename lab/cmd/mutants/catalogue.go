@@ -164,7 +164,8 @@ func orderedMutants() []mutant {
 	return []mutant{
 		// What was locked may have changed since the snapshot: within a millisecond, since claims of runs take turns.
 		planted("order-by-snapshot-only", "", runs, orderedRuns,
-			"WHERE ctid = r.version AND CASE WHEN ` + dueNow + ` THEN true ELSE false END", "WHERE ctid = r.version"),
+			"SELECT ctid AS version", "SELECT id AS version",
+			orderedRuns, "WHERE ctid = r.version AND CASE WHEN ` + dueNow + ` THEN true ELSE false END", "WHERE id = r.version"),
 		// The turns hide it while each ends in time.
 		planted("runs-leased-without-look", "", leased, "internal/dispatch leaseOrderedSQL",
 			`bool_and(NOT (SELECT seqs FROM taken) @> seq)`, `bool_and(true)`),
