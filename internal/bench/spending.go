@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -78,18 +79,25 @@ func familyTime(pid int) (total time.Duration) {
 			total += time.Duration(ticks) * clockTick
 		}
 	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		return 0
+	// Each thread lists the children that it has started.
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // fails only on a malformed pattern
+	if len(threads) == 0 {
+		return 0 // this kernel does not list them
 	}
-	for child := range strings.FieldsSeq(string(children)) {
-		used, err := os.ReadFile("/proc/" + child + "/schedstat")
+	for _, thread := range threads {
+		children, err := os.ReadFile(thread)
 		if err != nil {
-			continue // it has ended, and is counted above
+			continue // it has ended, and another took its children over
 		}
-		first, _, _ := strings.Cut(string(used), " ")
-		if ns, err := strconv.ParseInt(first, 10, 64); err == nil {
-			total += time.Duration(ns)
+		for child := range strings.FieldsSeq(string(children)) {
+			used, err := os.ReadFile("/proc/" + child + "/schedstat")
+			if err != nil {
+				continue // it has ended, and is counted above
+			}
+			first, _, _ := strings.Cut(string(used), " ")
+			if ns, err := strconv.ParseInt(first, 10, 64); err == nil {
+				total += time.Duration(ns)
+			}
 		}
 	}
 	return total
