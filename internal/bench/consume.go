@@ -118,7 +118,7 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis) (*Rep
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := guard.Check(ctx); err != nil { // as the command does at start
+	if err := patiently(ctx, guard.Check); err != nil { // as the command does at start
 		return nil, nil, err
 	}
 	pool, err := r.DB.Open(ctx, consumerName, consumer.DefaultConnections)

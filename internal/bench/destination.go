@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/broker"
@@ -47,6 +49,17 @@ const (
 	lease           = 2 * publishTimeout
 )
 
+// patiently asks again what was not answered in time, for Patience.
+func patiently[T any](ctx context.Context, ask func(context.Context) (T, error)) error {
+	for end := time.Now().Add(Patience); ; {
+		_, err := ask(ctx)
+		late := errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+		if !late || ctx.Err() != nil || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
 // destination is one that is open.
 type destination struct {
 	broker.Broker
@@ -76,7 +89,9 @@ func (d Destination) open(ctx context.Context, r *Trial) (err error) {
 	// A name of its own: nothing of another run is in it.
 	to.topics = map[string]string{domainTopic: DomainTopic + "-" + uuid.NewString()[:8]}
 	plan := to.Plan(to.topics, nil)
-	if _, err = to.Ensure(ctx, broker.EnsureParams{Plan: plan, Ordered: r.Params.Keys > 0}); err != nil {
+	if err = patiently(ctx, func(ctx context.Context) ([]broker.Action, error) {
+		return to.Ensure(ctx, broker.EnsureParams{Plan: plan, Ordered: r.Params.Keys > 0})
+	}); err != nil {
 		return fmt.Errorf("create topic %s at %s: %w", plan[0].Name, to.Broker, err)
 	}
 	r.Params.Progress("topic %s stays at %s: delete it when you like", plan[0].Name, to.Broker)
@@ -96,7 +111,9 @@ func (r *Trial) startFake(ctx context.Context) (err error) {
 	r.to.Broker, r.Client = client, client
 	r.to.close = func(ctx context.Context) error { return errors.Join(client.Close(), r.fake.Stop(ctx)) }
 	plan := pubsub.Plan(map[string]string{domainTopic: DomainTopic}, nil)
-	if _, err = client.Ensure(ctx, broker.EnsureParams{Plan: plan, TopicsOnly: true}); err != nil {
+	if err = patiently(ctx, func(ctx context.Context) ([]broker.Action, error) {
+		return client.Ensure(ctx, broker.EnsureParams{Plan: plan, TopicsOnly: true})
+	}); err != nil {
 		return err
 	}
 	r.recorder.watch(r.fake, DomainTopic)
