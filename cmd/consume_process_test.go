@@ -36,8 +36,7 @@ func newConsumeRig(t *testing.T) *consumeRig {
 	require.NoError(t, notifications.CreateTable(t.Context(), r.db.Pool))
 	client := r.connect()
 	defer client.Close()
-	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: pubsub.Plan(map[string]string{"domain": consumeTopic}, nil)})
-	require.NoError(t, err)
+	outboxtest.Ensure(t, client.Ensure, broker.EnsureParams{Plan: pubsub.Plan(map[string]string{"domain": consumeTopic}, nil)})
 	return r
 }
 

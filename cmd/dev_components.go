@@ -22,6 +22,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/registry"
+	"github.com/outboxctl/outboxctl/internal/wait"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -105,7 +106,7 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 	for _, name := range serverVariables() {
 		env[name] = ""
 	}
-	env["OUTBOXCTL_DATABASE_URL"] = info.DatabaseURL
+	env["OUTBOXCTL_DATABASE_URL"] = info.PatientDatabaseURL()
 	env["OUTBOXCTL_REDIS_URL"] = info.RedisURL
 	for _, key := range cli.Settings() {
 		if value := info.Destination()[key.Name]; value != "" {
@@ -238,7 +239,9 @@ func prepareDev(ctx context.Context, opts *devOptions, servers *devstack.Stack,
 	if err != nil {
 		return err
 	}
-	if _, err := client.Ensure(ctx, broker.EnsureParams{Plan: plan}); err != nil {
+	if _, err := wait.Patiently(ctx, func(ctx context.Context) ([]broker.Action, error) {
+		return client.Ensure(ctx, broker.EnsureParams{Plan: plan})
+	}); err != nil {
 		return cli.BrokerError(client, err)
 	}
 	return nil

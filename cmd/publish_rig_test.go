@@ -58,8 +58,7 @@ func (r *publishRig) ensure(topics ...string) {
 	for _, t := range topics {
 		names[t] = "the-" + t
 	}
-	_, err = client.Ensure(r.t.Context(), broker.EnsureParams{Plan: pubsub.Plan(names, nil), TopicsOnly: true})
-	require.NoError(r.t, err)
+	outboxtest.Ensure(r.t, client.Ensure, broker.EnsureParams{Plan: pubsub.Plan(names, nil), TopicsOnly: true})
 }
 
 func (r *publishRig) env() []string {

@@ -2,17 +2,13 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
-	"github.com/outboxctl/outboxctl/consume"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/nats"
 	"github.com/outboxctl/outboxctl/internal/devstack"
@@ -130,34 +126,6 @@ func TestRunRefusesNonsense(t *testing.T) {
 	}
 	_, err := Run(t.Context(), Params{DatabaseURL: "postgres://nobody@127.0.0.1:1/none"})
 	require.Error(t, err)
-}
-
-// What a busy machine answers late is asked for again; what is refused is not.
-func TestPatiently(t *testing.T) {
-	t.Parallel()
-	server, redis := outboxtest.RedisServer(t)
-	guard, err := consume.New(redis.Client, "bench", consume.Options{Timeout: 100 * time.Millisecond})
-	require.NoError(t, err)
-	require.NoError(t, server.Pause())
-	asked := 0
-	require.NoError(t, patiently(t.Context(), func(ctx context.Context) ([]string, error) {
-		if asked++; asked == 2 {
-			require.NoError(t, server.Resume())
-		}
-		return guard.Check(ctx)
-	}))
-	require.GreaterOrEqual(t, asked, 2)
-	for code, want := range map[codes.Code]int{codes.DeadlineExceeded: 2, codes.NotFound: 1} {
-		asked = 0
-		err := patiently(t.Context(), func(context.Context) (any, error) {
-			if asked++; asked > 1 {
-				return nil, nil
-			}
-			return nil, fmt.Errorf("ensure topic: %w", status.Error(code, "refused"))
-		})
-		require.Equal(t, want, asked)
-		require.Equal(t, want == 1, err != nil)
-	}
 }
 
 func TestWithDatabase(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/idem"
 	"github.com/outboxctl/outboxctl/internal/outbox"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // The criteria of a consumer.
@@ -118,7 +119,7 @@ func (r *Trial) measureConsume(ctx context.Context, redis *devstack.Redis) (*Rep
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := patiently(ctx, guard.Check); err != nil { // as the command does at start
+	if _, err := wait.Patiently(ctx, guard.Check); err != nil { // as the command does at start
 		return nil, nil, err
 	}
 	pool, err := r.DB.Open(ctx, consumerName, consumer.DefaultConnections)

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/broker"
@@ -23,6 +21,7 @@ import (
 	callback "github.com/outboxctl/outboxctl/internal/broker/http"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
 // Destination is where the events of a run go. Zero is the Pub/Sub fake.
@@ -48,17 +47,6 @@ const (
 	publishTimeout  = 2 * callbackTimeout
 	lease           = 2 * publishTimeout
 )
-
-// patiently asks again what was not answered in time, for Patience.
-func patiently[T any](ctx context.Context, ask func(context.Context) (T, error)) error {
-	for end := time.Now().Add(Patience); ; {
-		_, err := ask(ctx)
-		late := errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
-		if !late || ctx.Err() != nil || time.Now().After(end) {
-			return err
-		}
-	}
-}
 
 // destination is one that is open.
 type destination struct {
@@ -89,7 +77,7 @@ func (d Destination) open(ctx context.Context, r *Trial) (err error) {
 	// A name of its own: nothing of another run is in it.
 	to.topics = map[string]string{domainTopic: DomainTopic + "-" + uuid.NewString()[:8]}
 	plan := to.Plan(to.topics, nil)
-	if err = patiently(ctx, func(ctx context.Context) ([]broker.Action, error) {
+	if _, err = wait.Patiently(ctx, func(ctx context.Context) ([]broker.Action, error) {
 		return to.Ensure(ctx, broker.EnsureParams{Plan: plan, Ordered: r.Params.Keys > 0})
 	}); err != nil {
 		return fmt.Errorf("create topic %s at %s: %w", plan[0].Name, to.Broker, err)
@@ -111,7 +99,7 @@ func (r *Trial) startFake(ctx context.Context) (err error) {
 	r.to.Broker, r.Client = client, client
 	r.to.close = func(ctx context.Context) error { return errors.Join(client.Close(), r.fake.Stop(ctx)) }
 	plan := pubsub.Plan(map[string]string{domainTopic: DomainTopic}, nil)
-	if err = patiently(ctx, func(ctx context.Context) ([]broker.Action, error) {
+	if _, err = wait.Patiently(ctx, func(ctx context.Context) ([]broker.Action, error) {
 		return client.Ensure(ctx, broker.EnsureParams{Plan: plan, TopicsOnly: true})
 	}); err != nil {
 		return err

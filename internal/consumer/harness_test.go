@@ -83,8 +83,7 @@ func worldOn(t testing.TB, db *outboxtest.Database, rdbURL string) *world {
 	w.client = connect(t, fake.Addr())
 	t.Cleanup(func() { require.NoError(t, w.client.Close()) })
 	plan := pubsub.Plan(map[string]string{"domain": topic}, map[string]string{"domain": subscription})
-	_, err := w.client.Ensure(context.Background(), broker.EnsureParams{Plan: plan})
-	require.NoError(t, err)
+	outboxtest.Ensure(t, w.client.Ensure, broker.EnsureParams{Plan: plan})
 	return w
 }
 

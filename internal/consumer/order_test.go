@@ -26,6 +26,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
 	"github.com/outboxctl/outboxctl/internal/consumer"
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
 const (
@@ -40,9 +41,8 @@ func orderedWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	plan := pubsub.Plan(map[string]string{"orders": orderedTopic}, nil)
-	_, err := w.client.Ensure(t.Context(), broker.EnsureParams{Plan: plan, Ordered: true})
-	require.NoError(t, err)
-	_, err = w.pool.Exec(t.Context(), `CREATE TABLE applied (place bigint GENERATED ALWAYS AS IDENTITY, key text, seq bigint)`)
+	outboxtest.Ensure(t, w.client.Ensure, broker.EnsureParams{Plan: plan, Ordered: true})
+	_, err := w.pool.Exec(t.Context(), `CREATE TABLE applied (place bigint GENERATED ALWAYS AS IDENTITY, key text, seq bigint)`)
 	require.NoError(t, err)
 	return w
 }

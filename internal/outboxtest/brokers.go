@@ -10,7 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/devstack"
+	"github.com/outboxctl/outboxctl/internal/wait"
 )
+
+// Ensure makes topics and subscriptions at a broker, however busy the machine is.
+func Ensure[P, A any](t testing.TB, ensure func(context.Context, P) (A, error), p P) {
+	t.Helper()
+	_, err := wait.Patiently(t.Context(), func(ctx context.Context) (A, error) { return ensure(ctx, p) })
+	require.NoError(t, err)
+}
 
 // RedisDB is one test's own logical database.
 type RedisDB struct {

@@ -36,8 +36,7 @@ func TestWorker(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	plan := ours.Plan(map[string]string{"domain": "events"}, map[string]string{"domain": "events-sub"})
-	_, err = client.Ensure(t.Context(), broker.EnsureParams{Plan: plan})
-	require.NoError(t, err)
+	outboxtest.Ensure(t, client.Ensure, broker.EnsureParams{Plan: plan})
 
 	publisher := client.PubSub().Publisher("events")
 	defer publisher.Stop()

@@ -182,7 +182,11 @@ func (e *ensurer) makeSubscription(ctx context.Context, id, topic, deadLetterTop
 func (e *ensurer) call(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	return f(ctx)
+	err := f(ctx)
+	if codeOf(err) == codes.DeadlineExceeded {
+		return context.DeadlineExceeded // not as the library words it
+	}
+	return err
 }
 
 // record turns the broker's answer into an action. ok is false when what depends

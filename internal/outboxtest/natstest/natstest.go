@@ -60,10 +60,10 @@ func (s *Server) Stop() {
 // Admin is a client beside the one under test.
 func Admin(t testing.TB, url string) jetstream.JetStream {
 	t.Helper()
-	conn, err := nats.Connect(url, nats.ReconnectWait(20*time.Millisecond), nats.MaxReconnects(-1))
+	conn, err := nats.Connect(url, nats.Timeout(time.Minute), nats.ReconnectWait(20*time.Millisecond), nats.MaxReconnects(-1))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 	return js
 }
