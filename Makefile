@@ -17,8 +17,9 @@ TEST_ARGS ?=
 # Every package of the modules in go.work; ./... would stop at the first go.mod below. Those that take longest begin first, so
 # that none of them is the last and alone.
 TEST_PKGS ?= ./lab/browser ./cmd ./internal/migrate ./internal/consumer work
-# Most tests wait for servers: with one for each core, the default, the cores wait as well.
-TEST_PARALLEL ?= 8
+# Most tests wait for servers: with one for each core, the default, the cores wait as well. Under the race detector fewer, so
+# that on a busy machine each is answered within the seconds that the program gives a server.
+TEST_PARALLEL ?= $(if $(RACE),4,8)
 # Packages at a time: one more than there are cores, but under the race detector, where leases of two seconds would run out.
 TEST_PACKAGES ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + $(if $(RACE),0,1) )))
 
@@ -59,7 +60,7 @@ run-outbox-publisher: build ## start the publisher against the configured or the
 test: ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=…, TEST_ARGS=…)
 	@scripts/setup.sh test
 	run=$$(mktemp -d); trap 'rm -rf "$$run"' EXIT; \
-	OUTBOXTEST_RUN=$$run $(TEST_MEMORY) $(GO) test $(RACE) -vet=off -shuffle=on -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 25m $(TEST_ARGS) $(TEST_PKGS)
+	OUTBOXTEST_RUN=$$run $(TEST_MEMORY) $(GO) test $(RACE) -vet=off -shuffle=on -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 45m $(TEST_ARGS) $(TEST_PKGS)
 
 .PHONY: test-race
 test-race: ## the same under the race detector, as the pipeline runs it
