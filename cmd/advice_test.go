@@ -210,7 +210,7 @@ const (
 func (a *advices) alive(state string) {
 	a.t.Helper()
 	a.exec(`INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state)
-	        VALUES (gen_random_uuid(), 'other', 1, 'x', now(), now(), $1::text::jsonb)`, state)
+	        VALUES (gen_random_uuid(), 'other', 1, 'x', now(), now() + interval '1 hour', $1::text::jsonb)`, state)
 }
 
 // behind is the second event of an ordering key.

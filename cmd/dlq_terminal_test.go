@@ -76,7 +76,7 @@ SELECT outbox_uuid_v7(), $1, 'order', 'a', '{"version": 1, "data": {}}', now() -
 SELECT id, event_type, aggregate_type, aggregate_id, payload_json, 'max_attempts', 'no', 10, dead_at, 'domain', state, CASE WHEN state <> 'open' THEN dead_at END
   FROM outbox_events, (VALUES ('open'), ('discarded')) AS s(state) WHERE dead_at IS NOT NULL`)
 	r.exec(`INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state)
-VALUES (gen_random_uuid(), $1, 7, 'v1', now(), now(), jsonb_build_object('catalogue', jsonb_build_object('source', $1::text)))`, hostile)
+VALUES (gen_random_uuid(), $1, 7, 'v1', now(), now() + interval '1 hour', jsonb_build_object('catalogue', jsonb_build_object('source', $1::text)))`, hostile)
 	text := func(sql string) (id string) {
 		require.NoError(t, db.Pool.QueryRow(t.Context(), sql).Scan(&id))
 		return id

@@ -77,7 +77,7 @@ func TestTheHistoryOfARenamedType(t *testing.T) {
 	require.NoError(t, err)
 	b := setup(t, func(c *ui.Config) { c.Catalogue = renamed })
 	at := time.Now()
-	h := &dispatch.History{DB: b.db.Pool, Now: func() time.Time { return at }}
+	h := &dispatch.History{DB: b.db.Pool, Now: func() time.Time { return at }, Observe: dispatch.Observers{}}
 	for name, n := range map[string]int{"order_created": 2, "order_placed": 3} {
 		for range n {
 			row := dispatch.Claimed{EventType: name, CreatedAt: at, Since: at}

@@ -138,7 +138,7 @@ SELECT '00000000-0000-7000-8000-0000000000d9', '00000000-0000-7000-8000-00000000
 	require.NoError(t, err)
 	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_audit (actor, action, note, detail) VALUES ($1, $1, $1, jsonb_build_object('eventIds', jsonb_build_array('00000000-0000-7000-8000-0000000000e3'), 'runId', $1::text))`, hostile)
 	require.NoError(t, err)
-	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_publishers (id, host, pid, version, state) VALUES (gen_random_uuid(), $1, 1, $1, jsonb_build_object('topics', jsonb_build_array(jsonb_build_object('topic', $1::text, 'state', 'unreachable', 'error', $1::text))))`, hostile)
+	_, err = b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_publishers (id, host, pid, version, last_seen_at, state) VALUES (gen_random_uuid(), $1, 1, $1, now() + interval '1 hour', jsonb_build_object('topics', jsonb_build_array(jsonb_build_object('topic', $1::text, 'state', 'unreachable', 'error', $1::text))))`, hostile)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { _, _, body := b.get("/"); return strings.Contains(body, "window.pwned") }, waitFor, tick)
 	quoted := url.QueryEscape(hostile)

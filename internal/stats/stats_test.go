@@ -90,7 +90,7 @@ INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload
 SELECT gen_random_uuid(), kind::event_type_enum, 'ad', gen_random_uuid(), '{}', namespace
   FROM unnest(ARRAY['ad_created', 'ad_paused', 'ad_expired']) AS kind, unnest(ARRAY['default', 'shop']) AS namespace;
 INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state)
-SELECT gen_random_uuid(), 'h', 1, 'v', now(), now(), jsonb_build_object('catalogue', c::jsonb)
+SELECT gen_random_uuid(), 'h', 1, 'v', now(), now() + interval '1 hour', jsonb_build_object('catalogue', c::jsonb)
   FROM unnest(ARRAY['{"unknown": {"*": ["ad_created"]}, "stoodDown": {"shop": ["ad_paused"], "default": ["ad_expired"]}}',
                     '{"unknown": {"shop": ["ad_created", "ad_expired"]}, "stoodDown": {"shop": ["ad_paused"]}}']) AS c`)
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ SELECT gen_random_uuid(), 'h', 1, 'v', now(), now(), jsonb_build_object('catalog
 		names = append(names, s.Name())
 	}
 	require.Equal(t, []string{"ad_created of namespace shop", "ad_paused of namespace shop"}, names)
-	_, err = pool.Exec(t.Context(), `INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state) VALUES (gen_random_uuid(), 'h', 2, 'v', now(), now(), '{}')`)
+	_, err = pool.Exec(t.Context(), `INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state) VALUES (gen_random_uuid(), 'h', 2, 'v', now(), now() + interval '1 hour', '{}')`)
 	require.NoError(t, err)
 	require.Empty(t, collect(t, pool, "").Stranded, "one that says nothing takes everything")
 }

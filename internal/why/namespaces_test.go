@@ -84,7 +84,7 @@ func TestOperatorsSeeNamespacesAndFormerNames(t *testing.T) {
 		require.NoError(t, err)
 	}
 	b.exec(`INSERT INTO outbox_publishers (id, host, pid, version, started_at, last_seen_at, state)
-		VALUES (gen_random_uuid(), 'here', 1, 'v', now(), now(), '{"topics":[{"topic":"shop-orders","state":"misconfigured"}]}')`)
+		VALUES (gen_random_uuid(), 'here', 1, 'v', now(), now() + interval '1 hour', '{"topics":[{"topic":"shop-orders","state":"misconfigured"}]}')`)
 	require.Equal(t, why.Paused, b.why(shop[0]).State)
 	require.NotEqual(t, why.Paused, b.why(elsewhere[0]).State)
 }
