@@ -38,8 +38,8 @@ func TestPatiently(t *testing.T) {
 	for want, answers := range map[int][]error{1: {refused}, 2: {late, nil}, 3: {late, late, refused}, 13: slices.Repeat([]error{late}, 99)} {
 		synctest.Test(t, func(t *testing.T) {
 			asked := 0
-			_, err := wait.Patiently(t.Context(), func(context.Context) (int, error) {
-				time.Sleep(5 * time.Second)
+			_, err := wait.Patiently(t.Context(), func(ctx context.Context) (int, error) {
+				require.NoError(t, wait.For(ctx, 5*time.Second))
 				asked++
 				return asked, answers[asked-1]
 			})
