@@ -175,7 +175,13 @@ func TestConsumeHandsEventsToAWorker(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	w.ok("consume", "--consumer", "mailer", "--http", server.URL, "--type", "license_status_changed", "--count", "3", "--idle-exit", "30s", "--http-addr", "127.0.0.1:0")
+	untilDone(t, func() {
+		w.ok("consume", "--consumer", "mailer", "--http", server.URL, "--type", "license_status_changed", "--count", "3", "--idle-exit", "30s", "--http-addr", "127.0.0.1:0")
+	}, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return posted[wanted[0]] > 1 && posted[wanted[1]] > 1
+	})
 	require.Equal(t, map[string]int{wanted[0]: 2, wanted[1]: 2}, posted)
 
 	file := filepath.Join(t.TempDir(), "seen")

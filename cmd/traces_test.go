@@ -77,6 +77,18 @@ func runProcess(t *testing.T, env []string, code int, args ...string) (output st
 	return string(out)
 }
 
+// untilDone runs a consumer again as long as it is not done: on a busy machine Redis may answer too late, and it ends with
+// an event given back.
+func untilDone(t *testing.T, run func(), done func() bool) {
+	t.Helper()
+	for range 9 {
+		if run(); done() {
+			return
+		}
+	}
+	require.Fail(t, "the consumer is not done")
+}
+
 func spanText(s *spans.Span, key string) string {
 	for _, a := range s.GetAttributes() {
 		if a.GetKey() == key {
@@ -162,7 +174,11 @@ func TestTraces(t *testing.T) {
 			runProcess(t, w.env, 0, "publish", "--once", "--http-addr", "")
 			args[6] = "3"
 		}
-		runProcess(t, env, 0, args...)
+		untilDone(t, func() { runProcess(t, env, 0, args...) }, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return told[first] != "" && told[second] != "" && told[own] != ""
+		})
 		var handled []*spans.Span
 		for _, s := range c.got {
 			if s.GetKind() == spans.Span_SPAN_KIND_CONSUMER && spanText(s, "messaging.consumer.group.name") == name {
@@ -172,7 +188,9 @@ func TestTraces(t *testing.T) {
 		byEvent := map[string]*spans.Span{}
 		for _, s := range handled {
 			require.True(t, strings.HasPrefix(s.GetName(), "process "), s.GetName())
-			byEvent[spanText(s, "messaging.message.id")] = s
+			if id := spanText(s, "messaging.message.id"); byEvent[id] == nil || strings.Contains(told[id], hex.EncodeToString(s.GetSpanId())) {
+				byEvent[id] = s // a delivery that Redis answered too late has one as well
+			}
 		}
 		for id, n := range map[string]int{first: 1, second: 2, own: 4} {
 			s := byEvent[id]
