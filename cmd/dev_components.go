@@ -106,7 +106,8 @@ func onStack(a *cli.App, info devstate.Info) *cli.App {
 	for _, name := range serverVariables() {
 		env[name] = ""
 	}
-	env["OUTBOXCTL_DATABASE_URL"] = info.PatientDatabaseURL()
+	// Its own server does answer, however late on a busy machine. Not every driver knows this parameter.
+	env["OUTBOXCTL_DATABASE_URL"] = info.DatabaseURL + "&connect_timeout=60"
 	env["OUTBOXCTL_REDIS_URL"] = info.RedisURL
 	for _, key := range cli.Settings() {
 		if value := info.Destination()[key.Name]; value != "" {

@@ -77,9 +77,7 @@ func (d Destination) open(ctx context.Context, r *Trial) (err error) {
 	// A name of its own: nothing of another run is in it.
 	to.topics = map[string]string{domainTopic: DomainTopic + "-" + uuid.NewString()[:8]}
 	plan := to.Plan(to.topics, nil)
-	if _, err = wait.Patiently(ctx, func(ctx context.Context) ([]broker.Action, error) {
-		return to.Ensure(ctx, broker.EnsureParams{Plan: plan, Ordered: r.Params.Keys > 0})
-	}); err != nil {
+	if _, err = to.Ensure(ctx, broker.EnsureParams{Plan: plan, Ordered: r.Params.Keys > 0}); err != nil {
 		return fmt.Errorf("create topic %s at %s: %w", plan[0].Name, to.Broker, err)
 	}
 	r.Params.Progress("topic %s stays at %s: delete it when you like", plan[0].Name, to.Broker)

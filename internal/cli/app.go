@@ -235,7 +235,7 @@ func (a *App) discover(stateDir string) map[string]string {
 		return nil // a stack that cannot be read is as good as none; dev itself reports it
 	}
 	found := info.Destination()
-	found["database.url"], found["redis.url"] = info.PatientDatabaseURL(), info.RedisURL
+	found["database.url"], found["redis.url"] = info.DatabaseURL, info.RedisURL
 	return found
 }
 

@@ -51,10 +51,6 @@ func (i Info) Destination() map[string]string {
 	return map[string]string{"pubsub.project": i.PubSubProject, "pubsub.emulator": i.PubSubEmulator}
 }
 
-// PatientDatabaseURL is what outboxctl itself connects with: a server of this machine does answer, however late when
-// it is busy. Not every driver knows the parameter.
-func (i Info) PatientDatabaseURL() string { return i.DatabaseURL + "&connect_timeout=60" }
-
 // DefaultDir is where `outboxctl dev` keeps its state: OUTBOXCTL_STATE_DIR, else outboxctl/dev in
 // the user's state folder. Root's home is closed to the unprivileged user the servers run as, so
 // root's default is elsewhere. getenv is os.Getenv or a stand-in.
