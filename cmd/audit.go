@@ -41,9 +41,8 @@ outboxctl audit undo takes it back where that is possible.`,
 			return err
 		}
 		return cli.WritePage(app, cmd, f.output, cli.View[dlq.AuditRun]{
-			ID:      func(r dlq.AuditRun) string { return r.Run },
-			Empty:   "nothing was changed",
-			Shorten: shortRuns,
+			ID:    func(r dlq.AuditRun) string { return r.Run },
+			Empty: "nothing was changed",
 			Columns: cli.Columns[dlq.AuditRun]("run:id, ended, actor, action, rows=affected, " +
 				"note:rest, began:wide, transactions:wide, db user=dbUser:wide"),
 		}, func(each func(dlq.AuditRun) error) (outbox.Paged, error) {
@@ -59,7 +58,7 @@ outboxctl audit undo takes it back where that is possible.`,
 	flags.StringVar(&f.since, "since", "", "only at this `time` or later")
 	flags.StringVar(&f.until, "until", "", "only before this `time`")
 	app.Complete(cmd, "action", cli.OneOf(dlq.AuditActions()...))
-	addListFlags[dlq.AuditRun](cmd, &f.listFlags, "audit row with this `number`")
+	addListFlags(cmd, &f.listFlags, "audit row with this `number`")
 	cmd.AddCommand(newAuditShowCmd(app), newAuditUndoCmd(app))
 	return cmd
 }
@@ -74,20 +73,6 @@ func (f *auditFlags) check(now time.Time) (err error) {
 		return fault.As(fault.Usage, err)
 	}
 	return nil
-}
-
-// shortRuns is how much of the runs of a table tells them apart.
-func shortRuns(runs []string) int {
-	for length, longest := 8, 0; ; length++ {
-		seen := map[string]bool{}
-		for _, run := range runs {
-			seen[run[:min(length, len(run))]] = true
-			longest = max(longest, len(run))
-		}
-		if length >= longest || len(seen) == len(runs) {
-			return length
-		}
-	}
 }
 
 func newAuditShowCmd(app *cli.App) *cobra.Command {
@@ -135,7 +120,6 @@ code 4 too.`,
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteAuditRuns(app)),
 	}
 	addChangeFlags(cmd, opts)
-	cli.KnowFields[outbox.PauseResult](&opts.output)
 	return cmd
 }
 

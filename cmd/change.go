@@ -63,7 +63,7 @@ func runChange(ctx context.Context, opts *changeOptions) error {
 		if opts.plan {
 			return opts.noPlan()
 		}
-		return cli.WriteList(opts.app, opts.output, opts.view(ctx, box), nil)
+		return cli.WriteList(opts.app, opts.output, opts.view(), nil)
 	}
 	if err := opts.sayConsumers(ctx, set); err != nil {
 		return err
@@ -140,10 +140,7 @@ func (o *changeOptions) choose(f outbox.Filter, p *dlq.ChangeParams) {
 }
 
 func (o *changeOptions) preview(ctx context.Context, box *dlq.Outbox, set *dlq.ChangeSet) error {
-	rows, err := o.newRows(ctx, box, "looked at", o.action.Would(), set.Total)
-	if err != nil {
-		return err
-	}
+	rows := o.newRows("looked at", o.action.Would(), set.Total)
 	result, err := set.Preview(ctx, dlq.DryRunParams{Force: o.force, OnOutcomes: rows.add})
 	if err = rows.close(err); result.Interrupted {
 		fmt.Fprintf(o.app.Err, "interrupted after %s\n", words.Counted(result.Total(), "row"))
@@ -180,10 +177,7 @@ func (o *changeOptions) noPlan() error {
 }
 
 func (o *changeOptions) perform(ctx context.Context, box *dlq.Outbox, set *dlq.ChangeSet) error {
-	rows, err := o.newRows(ctx, box, "planned", o.action.Success(), set.Total)
-	if err != nil {
-		return err
-	}
+	rows := o.newRows("planned", o.action.Success(), set.Total)
 	defer cli.SurviveClosedPipe()()
 	plan, err := set.Plan(ctx, dlq.PlanParams{AtOnce: true, OnAdded: func(n int64, leftOut []dlq.Outcome) error {
 		rows.bar.Add(n)
@@ -288,14 +282,11 @@ type changeRows struct {
 	sent    []dlq.Outcome
 }
 
-func (o *changeOptions) newRows(ctx context.Context, box *dlq.Outbox, label, success string, total int64) (*changeRows, error) {
-	list, err := cli.NewListWriter(o.app, o.output, o.view(ctx, box))
-	if err != nil {
-		return nil, err
-	}
+func (o *changeOptions) newRows(label, success string, total int64) *changeRows {
+	list := cli.NewListWriter(o.app, o.output, o.view())
 	form := o.output.Form()
 	brief := o.app.OutTTY && (form == cli.FormatTable || form == cli.FormatWide) && total > cli.DefaultLimit
-	return &changeRows{ListWriter: list, opts: o, bar: o.app.NewProgress(label, total), success: success, brief: brief}, nil
+	return &changeRows{ListWriter: list, opts: o, bar: o.app.NewProgress(label, total), success: success, brief: brief}
 }
 
 func (r *changeRows) add(outcomes []dlq.Outcome) error {

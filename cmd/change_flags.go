@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +24,6 @@ func changing(cmd *cobra.Command, o *changeOptions, flags ...changeFlags) *cobra
 	}
 	addChangeFlags(cmd, o)
 	cmd.Flags().BoolVar(&o.plan, "plan", false, "only make the plan and print its id; outboxctl plan run runs it")
-	cli.KnowFields[dlq.Plan](&o.output)
 	for _, add := range flags {
 		add(cmd, o)
 	}
@@ -43,8 +41,7 @@ func addChangeFlags(cmd *cobra.Command, o *changeOptions) {
 // addRunFlags gives a command that runs a plan its pace and its output.
 func addRunFlags(cmd *cobra.Command, o *changeOptions) {
 	cmd.Flags().Var(&o.rate, "rate", "change at most so many rows per second, such as 200/s")
-	cli.AddOutputFlags(cmd, &o.output, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
-	cli.KnowFields[dlq.Outcome](&o.output)
+	cli.AddOutputFlags(cmd, &o.output, cli.FormatTable, cli.FormatJSON, cli.FormatJSONL, cli.FormatID)
 }
 
 // addWaitFlags gives a command that sends events --wait.
@@ -74,13 +71,13 @@ func addRampFlags(cmd *cobra.Command, o *changeOptions) {
 }
 
 // view is how outcomes are listed; what became of an event only where that is waited for.
-func (o *changeOptions) view(ctx context.Context, box *dlq.Outbox) cli.View[dlq.Outcome] {
+func (o *changeOptions) view() cli.View[dlq.Outcome] {
 	columns := "id:id, event=eventId:id, outcome"
 	if o.app.OutTTY && o.action.OnEvents() {
 		// An event's id is said once to a person; on a pipe every change has the same columns.
 		columns = "id:id, event=eventId:id:wide, outcome"
 	}
-	v := cli.View[dlq.Outcome]{Shorten: shortIDs(ctx, box), Columns: cli.Columns[dlq.Outcome](columns)}
+	v := cli.View[dlq.Outcome]{Columns: cli.Columns[dlq.Outcome](columns)}
 	if o.wait {
 		became := func(o dlq.Outcome) cli.Style { return stateStyle(o.Became) }
 		v.Columns = append(v.Columns, cli.Columns[dlq.Outcome]("became").Style("became", became)...)

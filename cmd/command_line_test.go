@@ -26,25 +26,6 @@ func TestCommandLineKeepsTheServers(t *testing.T) {
 		cli.CommandLine(cmd, nil, map[string]string{"cursor": "x"}))
 }
 
-// A key that the output does not have is refused, with those it has, before anything is opened: no server is there.
-func TestEveryListRefusesAnUnknownField(t *testing.T) {
-	t.Parallel()
-	more, tried := canaryArgs(), 0
-	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
-		if c.Flags().Lookup("fields") == nil {
-			return
-		}
-		tried++
-		path := strings.TrimPrefix(c.CommandPath(), "outboxctl ")
-		args := append(append(strings.Fields(path), more[path]...), "--fields", "nope")
-		code, stdout, stderr := runCLI(t, []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, args...)
-		require.Equal(t, cli.ExitUsage, code, "%v: %s", args, stderr)
-		require.Contains(t, stderr, "error: --fields: there is no field \"nope\"\nhint: the fields are ", "%v", args)
-		require.Empty(t, stdout, "%v", args)
-	})
-	require.Greater(t, tried, 15)
-}
-
 // A group in the plural is understood, with what follows it; and only the probe answers like a probe.
 func TestWhatWasMeantIsNamedWhole(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ Values that cannot be read are shown too; the command then lists every problem a
 	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev, cli.GroupUI} {
 		cli.AddConfigFlags(cmd, group)
 	}
-	cli.AddListOutput[ui.Setting](cmd, &output)
+	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 

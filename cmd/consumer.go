@@ -101,8 +101,7 @@ all is no longer listed. Newest events first.`,
 		Example: `  outboxctl consumer failures
   outboxctl consumer failures mailer --state gave_up
   outboxctl consumer failures mailer --type order.ready -o json`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: cli.OnlyFirst(cli.CompleteConsumers(app)),
+		Args: cobra.MaximumNArgs(1),
 	}
 	addFailureFilters(cmd, &params)
 	cmd.Flags().IntVar(&params.Limit, "limit", cli.DefaultLimit, "show at most so many")
@@ -267,7 +266,7 @@ everything that the consumer gave up is tried again.`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	changing(cmd, opts, addWaitFlags)
-	cmd.ValidArgsFunction = cli.OnlyFirst(cli.CompleteConsumers(app))
+	cmd.ValidArgsFunction = nil // the first argument is a consumer
 	addFailureFilters(cmd, &params)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		params.Consumer, opts.ids = args[0], args[1:]

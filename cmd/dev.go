@@ -63,7 +63,7 @@ environment and the file are read for it), with --http and --exec to a service o
 yours. The rest is the same.
 
 The connection settings, with the servers' random passwords, go to standard output as lines for a
-shell, or as JSON or YAML with -o. A terminal then shows how the events are doing, and the logs go
+shell, or as JSON with -o json. A terminal then shows how the events are doing, and the logs go
 to dev.log in the state folder; --logs shows them instead. Ctrl-C stops everything; the database
 keeps its rows for the next start, unless that one says --reset.`,
 		Example: "  outboxctl dev\n  outboxctl dev --demo --demo-rate 100\n  outboxctl dev --catalogue doorito.yaml --http 'http://127.0.0.1:8000/outbox/{event_type}'\n  outboxctl dev --demo --for 30s --state-dir /tmp/try --reset --yes",
@@ -78,7 +78,7 @@ keeps its rows for the next start, unless that one says --reset.`,
 	cmd.Flags().BoolVar(&opts.reset, "reset", false, "delete what earlier runs left in the state folder first")
 	cli.AddYesFlag(cmd, &opts.yes)
 	cli.AddConfigFlags(cmd, cli.GroupDev)
-	cli.AddOutputFlags(cmd, &opts.output, formatEnv, cli.FormatJSON, cli.FormatYAML)
+	cli.AddOutputFlags(cmd, &opts.output, formatEnv, cli.FormatJSON)
 	return cmd
 }
 

@@ -290,7 +290,7 @@ func TestDevRefusesBadInput(t *testing.T) {
 		"another server": {[]string{"--database-url", "postgres://db/x"}, "dev starts servers of its own"},
 		"no rate":        {[]string{"--demo", "--demo-rate", "0"}, "--demo-rate 0: must be above 0"},
 		"negative time":  {[]string{"--for", "-3s"}, "must not be negative"},
-		"table":          {[]string{"-o", "table"}, "none of env, json, yaml"},
+		"table":          {[]string{"-o", "table"}, "none of env, json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -84,7 +84,7 @@ func (v *devView) look(ctx context.Context, app *cli.App, box *dlq.Outbox) error
 	v.head(app.Out, report)
 	if len(dead) > 0 {
 		fmt.Fprintln(app.Out)
-		if err := cli.WriteList(app, cli.Output{Format: cli.FormatTable}, dlqView(ctx, box), dead); err != nil {
+		if err := cli.WriteList(app, cli.Output{Format: cli.FormatTable}, dlqView(), dead); err != nil {
 			return err
 		}
 	}

@@ -52,8 +52,7 @@ keeps the database busy for long.`,
 	})
 	addFilterFlags(cmd, &f.filter, "that died")
 	cli.AddChoice(cmd.Flags(), &f.groupBy, "group-by", "count by `column`", dlq.GroupBy()...)
-	addListFlags[dlq.Entry](cmd, &f.listFlags, "dead letter with this `id`")
-	cli.KnowFields[dlq.Group](&f.output)
+	addListFlags(cmd, &f.listFlags, "dead letter with this `id`")
 	app.Complete(cmd, "cursor", cli.CompleteDLQIDs(app, ""))
 	return cmd
 }
@@ -79,7 +78,7 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, box *dlq.
 		return err
 	}
 	if f.groupBy == "" {
-		return cli.WritePage(app, cmd, f.output, dlqView(ctx, box), func(each func(dlq.Entry) error) (outbox.Paged, error) {
+		return cli.WritePage(app, cmd, f.output, dlqView(), func(each func(dlq.Entry) error) (outbox.Paged, error) {
 			return box.ListDeadLetters(ctx, outbox.ListParams{Filter: filter, Page: f.page}, each)
 		})
 	}
@@ -88,9 +87,8 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, box *dlq.
 		return err
 	}
 	if err := cli.WriteList(app, f.output, cli.View[dlq.Group]{
-		ID:      func(g dlq.Group) string { return g.Value },
-		Empty:   "no dead letters",
-		Shorten: shortIDs(ctx, box),
+		ID:    func(g dlq.Group) string { return g.Value },
+		Empty: "no dead letters",
 		Columns: cli.Columns[dlq.Group](f.groupBy+"=value, count, first=firstSeen:100, "+
 			"last=lastSeen, sample=sampleId:90:id, error=sampleError:rest").
 			CellFor("error", func(g dlq.Group, s *cli.CellStyle) string { return s.Error(g.SampleError, g.Value) }),
@@ -103,10 +101,9 @@ func runDLQList(ctx context.Context, cmd *cobra.Command, app *cli.App, box *dlq.
 	return nil
 }
 
-func dlqView(ctx context.Context, o *dlq.Outbox) cli.View[dlq.Entry] {
+func dlqView() cli.View[dlq.Entry] {
 	return cli.View[dlq.Entry]{
-		Empty:   "no dead letters",
-		Shorten: shortIDs(ctx, o),
+		Empty: "no dead letters",
 		Columns: cli.Columns[dlq.Entry]("id:id, failed=failedAt:70, type=eventType, reason:100, "+
 			"attempts=attemptCount:110, state:120, error=errorMessage:rest, blocks:wide, "+
 			"event=eventId:wide:id, aggregate=aggregateType aggregateId:wide, topic:wide, "+
@@ -118,18 +115,6 @@ func dlqView(ctx context.Context, o *dlq.Outbox) cli.View[dlq.Entry] {
 				return s.Error(e.ErrorMessage, e.EventType)
 			}).
 			Cell("blocks", func(e dlq.Entry) string { return blocks(e.Blocks) }),
-	}
-}
-
-// shortIDs tells a table how much of its ids it must show. Whole ids are shown when the database
-// does not tell.
-func shortIDs(ctx context.Context, o *dlq.Outbox) func([]string) int {
-	return func(ids []string) int {
-		length, err := o.ShortIDs(ctx, ids)
-		if err != nil {
-			return 0
-		}
-		return length
 	}
 }
 

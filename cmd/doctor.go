@@ -36,8 +36,7 @@ as failures. With several contexts (--context a,b or all) each finding has its c
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), opts) },
 	}
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "exit with 1 on warnings too")
-	cli.AddListOutput[doctor.Finding](cmd, &opts.output)
-	cli.KnowFields[contextFinding](&opts.output)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 

@@ -49,20 +49,19 @@ always safe.`,
 		if err != nil {
 			return err
 		}
-		return cli.WritePage(app, cmd, f.output, eventView(ctx, box), func(each func(outbox.Event) error) (outbox.Paged, error) {
+		return cli.WritePage(app, cmd, f.output, eventView(), func(each func(outbox.Event) error) (outbox.Paged, error) {
 			return box.ListEvents(ctx, outbox.ListParams{Filter: filter, Page: f.page}, each)
 		})
 	})
 	addFilterFlags(cmd, &query, "emitted")
-	addListFlags[outbox.Event](cmd, &f, "event with this `id`")
+	addListFlags(cmd, &f, "event with this `id`")
 	app.Complete(cmd, "cursor", cli.CompleteEventIDs(app, ""))
 	return cmd
 }
 
-func eventView(ctx context.Context, o *dlq.Outbox) cli.View[outbox.Event] {
+func eventView() cli.View[outbox.Event] {
 	return cli.View[outbox.Event]{
-		Empty:   "no events",
-		Shorten: shortIDs(ctx, o),
+		Empty: "no events",
 		Columns: cli.Columns[outbox.Event]("id:id, emitted=createdAt:70, type=eventType, "+
 			"aggregate=aggregateType aggregateId:rest, status, attempts=attemptCount:120, "+
 			"published=publishedAt:110, last error=lastError:wide, namespace:wide, "+
@@ -111,8 +110,7 @@ only while they wait.`,
 	addFilterFlags(cmd, &filter, "emitted", "status")
 	cli.AddLimit(cmd, &every, "interval", 500*time.Millisecond, 50*time.Millisecond, "pause between two queries")
 	cli.AddLimit(cmd, &lasts, "for", 0, 0, "stop after this time")
-	cli.AddOutputFlags(cmd, &output, cli.FormatTable, cli.FormatJSONL, cli.FormatCSV, cli.FormatID)
-	cli.KnowFields[outbox.Event](&output)
+	cli.AddOutputFlags(cmd, &output, cli.FormatTable, cli.FormatJSONL, cli.FormatID)
 	return cmd
 }
 
@@ -121,11 +119,8 @@ only while they wait.`,
 func tailEvents(ctx context.Context, app *cli.App, o *dlq.Outbox, params outbox.TailEventsParams, output cli.Output) error {
 	plain := *app
 	plain.OutTTY = false
-	view := eventView(ctx, o)
-	list, err := cli.NewListWriter(&plain, output, view)
-	if err != nil {
-		return err
-	}
+	view := eventView()
+	list := cli.NewListWriter(&plain, output, view)
 	if app.OutTTY && output.Form() == cli.FormatTable {
 		list = cli.NewLineWriter(app, view)
 	}

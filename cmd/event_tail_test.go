@@ -18,7 +18,7 @@ func TestEventTailShowsTheStatus(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	app := cli.NewApp(cli.Streams{Out: &out, OutTTY: true, Width: 80}, nil)
-	w := cli.NewLineWriter(app, eventView(t.Context(), nil))
+	w := cli.NewLineWriter(app, eventView())
 	for _, name := range []string{"ad_paused", "notification_requested", "line_item_state_changed"} {
 		for _, status := range outbox.Statuses() {
 			require.NoError(t, w.Write(outbox.Event{

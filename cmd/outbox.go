@@ -78,7 +78,7 @@ func listing[T any](app *cli.App, cmd *cobra.Command, watched bool, view cli.Vie
 	if watched {
 		cli.AddWatchFlags(cmd, &f.watch)
 	}
-	cli.AddListOutput[T](cmd, &f.output)
+	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -103,10 +103,10 @@ type listFlags struct {
 }
 
 // addListFlags gives a command that lists pages its flags. after is the row that --cursor names.
-func addListFlags[T any](cmd *cobra.Command, f *listFlags, after string) {
+func addListFlags(cmd *cobra.Command, f *listFlags, after string) {
 	cli.AddPageFlags(cmd, &f.page, after)
 	cli.AddWatchFlags(cmd, &f.watch)
-	cli.AddListOutput[T](cmd, &f.output)
+	cli.AddOutputFlags(cmd, &f.output, cli.ListFormats()...)
 }
 
 // list is the run function of a command with these flags. check is asked before anything is opened.

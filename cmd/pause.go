@@ -58,9 +58,6 @@ func newResumeCmd(app *cli.App) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runPause(cmd.Context(), opts, true) },
 	}
 	addPauseFlags(cmd, "resume", opts)
-	for _, kind := range pauseKinds() {
-		app.Complete(cmd, kind, cli.CompletePauses(app, kind))
-	}
 	return cmd
 }
 
@@ -149,7 +146,7 @@ func (o *pauseOptions) say(r outbox.PauseResult) error {
 // write prints the result in the chosen form; text is what a person reads.
 func (o *pauseOptions) write(r outbox.PauseResult, text string) error {
 	switch o.output.Form() {
-	case cli.FormatCSV, cli.FormatID:
+	case cli.FormatID:
 		return cli.WriteList(o.app, o.output, cli.View[outbox.PauseResult]{
 			ID: func(p outbox.PauseResult) string { return p.Kind + "=" + p.Value },
 			Columns: cli.Columns[outbox.PauseResult]("kind, value, outcome, events, until, " +

@@ -38,8 +38,7 @@ func newPlanListCmd(app *cli.App) *cobra.Command {
 	check := func() error { p.Page = f.page; return p.Check() }
 	cmd.RunE = f.list(app, check, func(ctx context.Context, cmd *cobra.Command, box *dlq.Outbox) error {
 		return cli.WritePage(app, cmd, f.output, cli.View[dlq.Plan]{
-			Shorten: func(ids []string) int { return max(planID, shortRuns(ids)) },
-			Empty:   "no plans",
+			Empty: "no plans",
 			Columns: cli.Columns[dlq.Plan]("id:id, action, state, done, of=total, author, "+
 				"runner:110, made=createdAt:120, started=startedAt:wide, ended=endedAt:wide, "+
 				"why=endedWhy:90:rest, note:wide").
@@ -48,12 +47,9 @@ func newPlanListCmd(app *cli.App) *cobra.Command {
 			return box.ListPlans(ctx, p, each)
 		})
 	})
-	addListFlags[dlq.Plan](cmd, &f, "plan with this `id`")
+	addListFlags(cmd, &f, "plan with this `id`")
 	return cmd
 }
-
-// planID is how much of a plan's id tells it from all others: the millisecond in which it was made.
-const planID = 13
 
 func newPlanStopCmd(app *cli.App) *cobra.Command {
 	return newPlanActCmd(app, &cobra.Command{
@@ -136,10 +132,7 @@ func runPlanRun(ctx context.Context, opts *changeOptions, id string) error {
 		return err
 	}
 	defer cli.SurviveClosedPipe()()
-	rows, err := opts.newRows(ctx, box, plan.Action.Success(), plan.Action.Success(), left)
-	if err != nil {
-		return err
-	}
+	rows := opts.newRows(plan.Action.Success(), plan.Action.Success(), left)
 	return opts.runPlan(ctx, box, plan.Plan, nil, rows)
 }
 

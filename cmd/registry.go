@@ -61,8 +61,7 @@ former names and the attributes of its messages, and a ready call of the SQL fun
 
 Of a type that the database recorded it tells since when it is as it is and who applied that, and
 which version of it the running publishers have.`,
-		Example:           "  outboxctl registry show license_status_changed\n  outboxctl registry show order.ready --catalogue doorito.yaml -o json",
-		ValidArgsFunction: cli.OnlyFirst(cli.CompleteTypes(app)),
+		Example: "  outboxctl registry show license_status_changed\n  outboxctl registry show order.ready --catalogue doorito.yaml -o json",
 	}
 	cmd.Flags().StringVar(&params.Namespace, "namespace", "", "the type of this namespace (default the first that has it)")
 	read := func(ctx context.Context, types *registry.Registry, args []string) (registry.EventTypeDetail, error) {
@@ -191,7 +190,7 @@ listed with its reason. Nothing is changed. The exit code is then 1 when events 
 		},
 	}
 	cmd.Flags().BoolVar(&pending, "pending", false, "check every waiting event in the database")
-	cli.AddListOutput[registry.Refusal](cmd, &output)
+	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -280,7 +279,7 @@ Nothing is changed.`,
 			return nil
 		},
 	}
-	cli.AddListOutput[registry.TypeChange](cmd, &output)
+	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 

@@ -45,7 +45,7 @@ neither Redis nor the broker is needed for them.
 An event that dies leaves the backlog like one that is published. A backlog of which nothing is
 older than a few seconds is called keeping up.
 
-With --by the backlog is split, and -o wide, csv and id list the groups. Of several contexts
+With --by the backlog is split, and -o wide and -o id list the groups. Of several contexts
 (--context a,b or all) each is a row.`,
 		Example: `  outboxctl stats
   outboxctl stats --by topic
@@ -63,9 +63,7 @@ With --by the backlog is split, and -o wide, csv and id list the groups. Of seve
 	}
 	cli.AddChoice(cmd.Flags(), &opts.by, "by", "split the backlog by `column`", stats.Dimensions()...)
 	cli.AddWatchFlags(cmd, &opts.watch)
-	cli.AddListOutput[stats.Group](cmd, &opts.output)
-	cli.KnowFields[contextStats](&opts.output)
-	cli.KnowFields[stats.Report](&opts.output)
+	cli.AddOutputFlags(cmd, &opts.output, cli.ListFormats()...)
 	return cmd
 }
 
@@ -93,10 +91,10 @@ func runStats(ctx context.Context, opts *statsOptions) error {
 	})
 }
 
-// print writes a report in the chosen form. Wide, CSV and id are lists, so they show the groups.
+// print writes a report in the chosen form. Wide and id are lists, so they show the groups.
 func (opts *statsOptions) print(report *stats.Report) error {
 	switch form := opts.output.Form(); form {
-	case cli.FormatWide, cli.FormatCSV, cli.FormatID:
+	case cli.FormatWide, cli.FormatID:
 		if opts.by == "" {
 			return fault.Usagef("-o %s lists groups: add --by", opts.output.Format)
 		}

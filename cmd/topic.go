@@ -105,7 +105,7 @@ named, with the command that publishes it once more.`,
 	cmd.Flags().StringVar(&topic, "topic", "", "create this logical `topic` and what belongs to it only; --subscription is then its")
 	cmd.Flags().BoolVar(&params.TopicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
 	cli.AddConfigFlags(cmd, cli.GroupTopic)
-	cli.AddListOutput[broker.Action](cmd, &output)
+	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }
 

@@ -72,9 +72,9 @@ func TestTopicEnsureRefused(t *testing.T) {
 	fake, env := startPubSub(t)
 	fake.OnCall(func(context.Context, string) error { return status.Error(codes.PermissionDenied, "not you\x1b[31m") })
 
-	code, out, stderr := runCLI(t, env, "topic", "ensure", "-o", "csv")
+	code, out, stderr := runCLI(t, env, "topic", "ensure", "-o", "wide")
 	require.Equal(t, cli.ExitPrecondition, code)
-	require.Contains(t, out, "topic,pf-analytics-events,pf-analytics-events,failed")
+	require.Contains(t, out, "topic\tpf-analytics-events\tpf-analytics-events\tfailed")
 	require.NotContains(t, out, "\x1b")
 	require.Contains(t, stderr, "4 topics or subscriptions are not as planned")
 	require.Contains(t, stderr, "hint: ")

@@ -49,7 +49,7 @@ func Age(d time.Duration) string {
 	}
 }
 
-// ID shows the id of an event or a dead letter, as far as it takes to tell it from all others.
+// ID shows the id of an event or a dead letter, or its beginning.
 func (s *CellStyle) ID(id string) string {
 	if s.idLength > 0 && s.idLength < len(id) {
 		return id[:s.idLength]

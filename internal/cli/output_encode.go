@@ -8,8 +8,6 @@ import (
 	"reflect"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -34,39 +32,14 @@ func marshalJSON(value any, indent string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func encodeYAML(w io.Writer, value any) error {
-	plain, err := marshalJSON(value, "  ")
-	if err != nil {
-		return err
-	}
-	quoted := safetext.JSONForYAML(plain)
-	doc, err := yaml.JSONToYAML(quoted)
-	if err != nil {
-		return fmt.Errorf("encode output: %w", err)
-	}
-	// YAML has no escape outside double quotes. JSON has nothing but double quotes, and is YAML too.
-	if safetext.Block(string(doc)) != string(doc) {
-		doc = quoted
-	}
-	_, err = w.Write(doc)
-	return err
-}
-
-// encoded is a list whose rows go out as the JSON of their fields: each to one function, and the
-// end of the list to another.
+// encoded is a list whose rows go out as JSON: each to one function, and the end of the list to
+// another.
 type encoded[T any] struct {
-	fields []string
-	each   func(row any) error
-	end    func() error
+	each func(row any) error
+	end  func() error
 }
 
-func (l *encoded[T]) Write(row T) error {
-	picked, err := pick(row, l.fields)
-	if err != nil {
-		return err
-	}
-	return l.each(picked)
-}
+func (l *encoded[T]) Write(row T) error { return l.each(row) }
 
 func (l *encoded[T]) Close() error { return l.end() }
 
@@ -95,10 +68,6 @@ func jsonArray(out io.Writer) (each func(any) error, end func() error) {
 		_, err := io.WriteString(out, end)
 		return err
 	}
-}
-
-func jsonLines(out io.Writer) (each func(any) error, end func() error) {
-	return func(row any) error { return EncodeJSON(out, row, "") }, func() error { return nil }
 }
 
 // whole writes all rows at the end.

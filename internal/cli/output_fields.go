@@ -1,16 +1,11 @@
 package cli
 
 import (
-	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"io"
 	"reflect"
-	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
@@ -73,60 +68,31 @@ func fieldOf(row reflect.Value, key string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-func checkFields(fields, keys []string) error {
-	for _, field := range fields {
-		if !slices.Contains(keys, field) {
-			return fault.Hint(fault.Usagef("there is no field %q", field), "the fields are %s",
-				strings.Join(keys, ","))
-		}
-	}
-	return nil
-}
-
-// pick returns a value's JSON with only these keys of it, in this order; all of it without any.
-func pick(value any, fields []string) (any, error) {
-	if fields == nil {
-		return value, nil
-	}
-	all, err := fieldsOf(value)
-	if err != nil {
-		return nil, err
-	}
-	members := make([]string, len(fields))
-	for i, field := range fields {
-		value := string(all[field])
-		members[i] = strconv.Quote(field) + ":" + cmp.Or(value, "null")
-	}
-	return json.RawMessage("{" + strings.Join(members, ",") + "}"), nil
-}
-
-func fieldsOf(value any) (map[string]json.RawMessage, error) {
-	doc, err := marshalJSON(value, "")
+// fieldTexts are the fields of a row as text: a string without its quotes, nothing for null, JSON
+// for what has parts.
+func fieldTexts(row any, fields []string) ([]string, error) {
+	doc, err := marshalJSON(row, "")
 	if err != nil {
 		return nil, err
 	}
 	var all map[string]json.RawMessage
-	return all, json.Unmarshal(doc, &all)
-}
-
-// fieldTexts are the fields of a row as text: a string without its quotes, nothing for null, JSON
-// for what has parts.
-func fieldTexts(row any, fields []string) []string {
-	all, err := fieldsOf(row)
+	if err := json.Unmarshal(doc, &all); err != nil {
+		return nil, err
+	}
 	texts := make([]string, len(fields))
 	for i, field := range fields {
 		raw := all[field]
-		if err != nil || json.Unmarshal(raw, &texts[i]) == nil {
-			continue // null leaves the text empty
+		if json.Unmarshal(raw, &texts[i]) != nil { // null leaves the text empty
+			texts[i] = string(raw)
 		}
-		texts[i] = string(raw)
 	}
-	return texts
+	return texts, nil
 }
 
-// separated is CSV, and on a pipe a table with tabs between its fields.
+// separated is a table on a pipe, with tabs between its fields. Nothing is quoted: no cell holds a
+// tab or the end of a line once it is safe to show.
 type separated[T any] struct {
-	line   func(cells []string) error
+	out    io.Writer
 	fields []string
 	some   bool
 }
@@ -139,37 +105,23 @@ func (s *separated[T]) head() error {
 	return s.line(s.fields)
 }
 
+func (s *separated[T]) line(cells []string) error {
+	for i := range cells {
+		cells[i] = safetext.Line(cells[i])
+	}
+	_, err := io.WriteString(s.out, strings.Join(cells, "\t")+"\n")
+	return err
+}
+
 func (s *separated[T]) Write(row T) error {
 	if err := s.head(); err != nil {
 		return err
 	}
-	return s.line(fieldTexts(row, s.fields))
+	cells, err := fieldTexts(row, s.fields)
+	if err != nil {
+		return err
+	}
+	return s.line(cells)
 }
 
 func (s *separated[T]) Close() error { return s.head() }
-
-// csvLine quotes what CSV must quote, and keeps a spreadsheet from running a cell.
-func csvLine(out io.Writer) func([]string) error {
-	w := csv.NewWriter(out)
-	return func(cells []string) error {
-		for i := range cells {
-			cells[i] = safetext.CSVCell(cells[i])
-		}
-		if err := w.Write(cells); err != nil {
-			return err
-		}
-		w.Flush()
-		return w.Error()
-	}
-}
-
-// tabLine quotes nothing: no cell holds a tab or the end of a line once it is safe to show.
-func tabLine(out io.Writer) func([]string) error {
-	return func(cells []string) error {
-		for i := range cells {
-			cells[i] = safetext.Line(cells[i])
-		}
-		_, err := io.WriteString(out, strings.Join(cells, "\t")+"\n")
-		return err
-	}
-}

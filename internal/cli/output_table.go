@@ -44,16 +44,8 @@ func (t *table[T]) Close() error {
 		}
 		return nil
 	}
-	if t.view.Shorten != nil && t.width > 0 {
-		var ids []string
-		for _, c := range t.view.Columns {
-			for _, row := range t.rows {
-				if id := c.cell(row, t.r); c.ID && id != "" {
-					ids = append(ids, id)
-				}
-			}
-		}
-		t.r.idLength = t.view.Shorten(ids)
+	if t.width > 0 {
+		t.r.idLength = shortID
 	}
 	t.leaveOut()
 	for _, row := range t.rows {
@@ -118,14 +110,15 @@ type lines[T any] struct {
 	widths []int
 }
 
-// lineID is how much of an id a line shows: its millisecond and three digits more, which no other
-// event of that millisecond is likely to have. What the rows to come have is not known.
-const lineID = 18
+// shortID is how much of an id a terminal shows: its millisecond and three digits more, which no
+// other event of that millisecond is likely to have. Every command takes the beginning of an id, and
+// names the candidates where several begin so.
+const shortID = 18
 
 // NewLineWriter prints rows on a terminal as they come.
 func NewLineWriter[T any](a *App, v View[T]) ListWriter[T] {
 	r := a.renderer()
-	r.idLength = lineID
+	r.idLength = shortID
 	return &lines[T]{a, v, r, make([]int, len(v.Columns))}
 }
 

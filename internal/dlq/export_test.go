@@ -83,9 +83,6 @@ func TestSuggestionsComeFromTheDatabase(t *testing.T) {
 	found, err = b.store.SuggestEvents(b.ctx, "dead", event)
 	require.NoError(t, err)
 	require.Equal(t, []outbox.Suggestion{{Value: event, About: "dead order_canceled"}}, found)
-	found, err = b.store.SuggestGroups(b.ctx, "topic")
-	require.NoError(t, err)
-	require.Equal(t, []outbox.Suggestion{{Value: "billing", About: "no route"}}, found)
 	var reasons []string
 	require.NoError(t, b.pool.QueryRow(b.ctx, "SELECT enum_range(NULL::outbox_dlq_reason)::text[]").Scan(&reasons))
 	require.Equal(t, reasons, outbox.DeadReasons(), "completion suggests them without asking")

@@ -113,18 +113,3 @@ SELECT id::text AS value, event_type::text || ' ' || error_reason::text || ': ' 
  ORDER BY failed_at DESC, id DESC
  LIMIT %d`, where(f, &w), outbox.SuggestLimit), prefix)
 }
-
-// SuggestGroups lists the commonest values of a column among the newest open dead letters.
-func (o *Outbox) SuggestGroups(ctx context.Context, by string) ([]outbox.Suggestion, error) {
-	column, ok := groupColumns()[by]
-	if !ok {
-		return nil, fmt.Errorf("cannot group by %q", by)
-	}
-	return outbox.Rows[outbox.Suggestion](ctx, o.DB, "suggest dead letters", fmt.Sprintf(`
-SELECT %[1]s::text AS value, min(left(error_message, 80)) AS about
-  FROM (SELECT %[1]s, error_message FROM outbox_dlq WHERE state = 'open' ORDER BY failed_at DESC, id DESC LIMIT %[2]d) AS d
- WHERE %[1]s IS NOT NULL
- GROUP BY 1
- ORDER BY count(*) DESC, 1
- LIMIT %[3]d`, column, outbox.MaxWindow, outbox.SuggestLimit))
-}

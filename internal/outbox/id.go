@@ -134,30 +134,3 @@ func (o *Outbox) CompleteID(ctx context.Context, short, query string, none error
 	}
 	return "", fault.Usagef("%s is the beginning of several ids:%s", short, names.String())
 }
-
-// The neighbours of an id in the order of the primary key are those that share the longest
-// beginning with it.
-const neighboursQuery = `
-SELECT g.id::text, n.id::text FROM unnest($1::text[]::uuid[]) AS g (id) CROSS JOIN LATERAL (
-    (SELECT id FROM outbox_events WHERE id > g.id ORDER BY id LIMIT 1) UNION ALL
-    (SELECT id FROM outbox_events WHERE id < g.id ORDER BY id DESC LIMIT 1) UNION ALL
-    (SELECT id FROM outbox_dlq WHERE id > g.id ORDER BY id LIMIT 1) UNION ALL
-    (SELECT id FROM outbox_dlq WHERE id < g.id ORDER BY id DESC LIMIT 1)
-) AS n (id)`
-
-// ShortIDs returns how many characters of each of these ids tell it from all others there are.
-func (o *Outbox) ShortIDs(ctx context.Context, ids []string) (length int, err error) {
-	var id, neighbour string
-	length = LeastShortID
-	err = Each(ctx, o.DB, "look for similar ids", neighboursQuery, []any{ids}, []any{&id, &neighbour}, func() {
-		same := 0
-		for same < len(id) && id[same] == neighbour[same] {
-			same++
-		}
-		length = max(length, same+1)
-	})
-	if length < IDLength && idShape[length-1] == '-' {
-		length++ // no id ends with a hyphen
-	}
-	return length, err
-}

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-	"sigs.k8s.io/yaml"
 
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
@@ -52,28 +51,6 @@ func TestJSONKeepsItsMeaning(t *testing.T) {
 	var back map[string]string
 	require.NoError(t, json.Unmarshal(out, &back))
 	require.Equal(t, in, back)
-}
-
-func TestJSONForYAMLKeepsItsMeaning(t *testing.T) {
-	t.Parallel()
-	in := map[string]string{"a": "x\u009b31m\u202Ey\n\x7f\u0085\u2028\uFEFF\U000E0041"}
-	doc, err := json.MarshalIndent(in, "", "  ")
-	require.NoError(t, err)
-	out := safetext.JSONForYAML(doc)
-	require.Equal(t, safetext.Block(string(out)), string(out), "nothing is left to hide")
-	var back map[string]string
-	require.NoError(t, yaml.Unmarshal(out, &back))
-	require.Equal(t, in, back)
-}
-
-func TestCSVCell(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"=HYPERLINK(1)": "'=HYPERLINK(1)", "+1": "'+1", "-1": "'-1", "@x": "'@x", "plain": "plain", "": "",
-		"\t=1": "^I=1",
-	} {
-		require.Equal(t, want, safetext.CSVCell(in), "cell %q", in)
-	}
 }
 
 func TestCutStaysOnARuneBoundary(t *testing.T) {

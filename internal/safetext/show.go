@@ -30,42 +30,22 @@ func Block(s string) string {
 // acts on it. The document keeps its meaning, because these characters can stand only inside
 // strings.
 func JSON(doc []byte) []byte {
-	return escape(doc, func(b *strings.Builder, r rune) {
-		// Beyond the first plane an escape is a pair, or it means another character.
-		for _, unit := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(b, `\u%04x`, unit)
-		}
-	})
-}
-
-// JSONForYAML is JSON with the escapes of YAML, which knows no pairs.
-func JSONForYAML(doc []byte) []byte {
-	return escape(doc, func(b *strings.Builder, r rune) { fmt.Fprintf(b, `\U%08x`, r) })
-}
-
-func escape(doc []byte, write func(b *strings.Builder, r rune)) []byte {
 	if !strings.ContainsFunc(string(doc), dangerous) {
 		return doc
 	}
 	var b strings.Builder
 	b.Grow(len(doc) + 16)
 	for _, r := range string(doc) {
-		if r >= ' ' && dangerous(r) {
-			write(&b, r)
+		if r < ' ' || !dangerous(r) {
+			b.WriteRune(r)
 			continue
 		}
-		b.WriteRune(r)
+		// Beyond the first plane an escape is a pair, or it means another character.
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
 	}
 	return []byte(b.String())
-}
-
-// CSVCell returns s as Line would, and keeps a spreadsheet from reading it as a formula.
-func CSVCell(s string) string {
-	s = Line(s)
-	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
-		return "'" + s
-	}
-	return s
 }
 
 func show(s string, keep func(rune) bool) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/why"
 )
 
-// An id may be given by its beginning wherever a whole one may be, and a list shows as much as it takes.
+// An id may be given by its beginning wherever a whole one may be.
 func TestIDsAreCompleted(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
@@ -45,10 +45,4 @@ func TestIDsAreCompleted(t *testing.T) {
 	_, err = why.Explain(t.Context(), o, why.Params{ID: "ffffffff", MaxAttempts: 5})
 	kind, _ = fault.KindOf(err)
 	require.Equal(t, fault.NotFound, kind)
-
-	for want, ids := range map[int][]string{8: {alone}, 33: {alone, one}} {
-		got, err := o.ShortIDs(t.Context(), ids)
-		require.NoError(t, err)
-		require.Equal(t, want, got, ids)
-	}
 }
