@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -138,39 +137,20 @@ func TestThePageOfAReadOnlyContextOffersNoChanges(t *testing.T) {
 		"OUTBOXCTL_UI_ADDR=127.0.0.1:0", "OUTBOXCTL_UI_ALLOW_CHANGES=true", "OUTBOXCTL_UI_PAYLOADS=reveal")...)
 	defer stop()
 	send := func(method, path string) (int, string) {
-		request, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(address.local, "/")+path, strings.NewReader(`{"reason": "x"}`))
+		request, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(address.local, "/")+path, strings.NewReader("note=x"))
 		require.NoError(t, err)
-		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		return fetchTest(t, http.DefaultClient, request)
 	}
 	before := w.state()
-	status, body := send(http.MethodGet, "/api/v1/openapi.json")
-	require.Equal(t, http.StatusOK, status)
-	var described struct {
-		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	for _, path := range []string{ // that none is forgotten is TestWhoMayChange's to see
+		"/plans", "/plans/" + w.plan + "/run", "/topics/domain/pause", "/events/" + w.published + "/forget", "/events/" + w.published + "/reveal", "/dead-letters/" + w.dead + "/reveal", "/dead-letters/" + w.dead + "/edit",
+	} {
+		status, body := send(http.MethodPost, path)
+		require.Equal(t, http.StatusNotFound, status, "%s: %s", path, body)
 	}
-	require.NoError(t, json.Unmarshal([]byte(body), &described))
-	tried := 0
-	for path, methods := range described.Paths {
-		for method := range methods {
-			if method = strings.ToUpper(method); method == http.MethodGet || len(method) > len(http.MethodDelete) {
-				continue
-			}
-			tried++
-			path = strings.NewReplacer("{id}", w.dead, "{topic}", "domain").Replace(path)
-			for _, prefix := range []string{"", "/api/v1"} { // the form of a page, and the API
-				status, body = send(method, prefix+strings.TrimPrefix(path, "/api/v1"))
-				want := http.StatusNotFound
-				if prefix == "" && method == http.MethodDelete { // a page to look at, to which forms only ever post
-					want = http.StatusMethodNotAllowed
-				}
-				require.Equal(t, want, status, "%s %s%s: %s", method, prefix, path, body)
-			}
-		}
-	}
-	require.Greater(t, tried, 8)
 	for _, page := range []string{"/", "/dead-letters", "/dead-letters/" + w.dead, "/events/" + w.published, "/plans/" + w.plan, "/topics"} {
-		status, body = send(http.MethodGet, page)
+		status, body := send(http.MethodGet, page)
 		require.Equal(t, http.StatusOK, status, page)
 		require.NotContains(t, body, `method="post"`, page)
 	}

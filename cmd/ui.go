@@ -42,7 +42,7 @@ func newUICmd(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Serve a web page that shows what waits, what is dead and why",
-		Long: `Serve the web page and its JSON API until a signal comes. It has the words and the
+		Long: `Serve the web page until a signal comes. It has the words and the
 filters of the command line: if you know dlq list --type x --since 2h, you know
 /dead-letters?type=x&since=2h. Every page shows the command that does the same.
 
@@ -58,7 +58,7 @@ the link that is printed at the start may change (--auth link). On another addre
 signed token of a proxy such as IAP or Cloudflare Access. Such an address needs --public-url, and
 users need https. Behind a proxy --trusted-proxies names its addresses, so that limits and the audit
 know one client from another. It starts also while the database is away, and says so. /healthz and
-/readyz answer supervisors, /metrics Prometheus; /api/v1/openapi.json describes the API.
+/readyz answer supervisors, /metrics Prometheus. A program reads the same by -o json.
 
 With several contexts (--context a,b or all) each has its page under its name, and a menu leads from
 one to the other. Address and sign-in are those outside of contexts.

@@ -142,7 +142,7 @@ func TestProblemsAreServedWhereTheyMustNotEndTheProcess(t *testing.T) {
 	}
 	status, _ := ask("/healthz")
 	require.Equal(t, http.StatusOK, status)
-	for _, path := range []string{"/", "/readyz", "/api/v1/stats", "/settings"} {
+	for _, path := range []string{"/", "/readyz", "/dead-letters", "/settings"} {
 		status, body := ask(path)
 		require.Equal(t, http.StatusServiceUnavailable, status, path)
 		require.Equal(t, "this page is not set up: its log says what is missing\n", body)

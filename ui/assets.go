@@ -21,8 +21,6 @@ type assets struct {
 	// named has the names under which files are served for ever: with a digest of their content.
 	named  map[string]string
 	served map[string]asset
-	// api describes the API, as JSON.
-	api []byte
 }
 
 func readAssets() (assets, error) {
@@ -39,9 +37,7 @@ func readAssets() (assets, error) {
 		a.named[name] = strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext
 		a.served[a.named[name]] = asset{mime, content}
 	}
-	var err error
-	a.api, err = described()
-	return a, err
+	return a, nil
 }
 
 func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {
@@ -57,10 +53,6 @@ func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request) {
 // serveIcon is for browsers that ask for it at the place of old.
 func (h *Handler) serveIcon(w http.ResponseWriter, _ *http.Request) {
 	h.assets.served[h.assets.named[iconFile]].write(w)
-}
-
-func (h *Handler) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
-	asset{"application/json", h.assets.api}.write(w)
 }
 
 func (a asset) write(w http.ResponseWriter) {

@@ -21,15 +21,11 @@ func auditFilter(q url.Values, now time.Time) (p dlq.AuditParams, err error) {
 	return p, nil
 }
 
-func listAudit(r *request) ([]dlq.AuditRun, outbox.Paged, error) {
-	return list(r, auditFilter, func(p dlq.AuditParams, page outbox.Page, each func(dlq.AuditRun) error) (outbox.Paged, error) {
+func auditPage(r *request) (*view, error) {
+	rows, paged, err := list(r, auditFilter, func(p dlq.AuditParams, page outbox.Page, each func(dlq.AuditRun) error) (outbox.Paged, error) {
 		p.Page = page
 		return r.outbox.AuditRuns(r.Context(), p, each)
 	})
-}
-
-func auditPage(r *request) (*view, error) {
-	rows, paged, err := listAudit(r)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +49,7 @@ type auditRunData struct {
 }
 
 func auditRunPage(r *request) (*view, error) {
-	run, err := readRun(r)
+	run, err := r.outbox.AuditRun(r.Context(), r.PathValue("run"))
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +62,4 @@ func auditRunPage(r *request) (*view, error) {
 	shown := min(len(run.EventIDs), auditRunEvents)
 	d.Plan, d.Events, d.More = detail.PlanID, run.EventIDs[:shown], int64(len(run.EventIDs)-shown)
 	return &view{Title: "Run", Command: "outboxctl audit show " + run.Run, template: "audit_run", Data: d}, nil
-}
-
-func readRun(r *request) (*dlq.AuditRunResult, error) {
-	return r.outbox.AuditRun(r.Context(), r.PathValue("run"))
 }

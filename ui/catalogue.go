@@ -13,15 +13,6 @@ func cataloguePage(r *request) (*view, error) {
 	return &view{Title: "Catalogue", Command: "outboxctl registry list", template: "catalogue", Data: r.h.reader.types.Load().List()}, nil
 }
 
-func readType(r *request) (registry.EventTypeDetail, error) {
-	types := r.h.reader.types.Load()
-	t, err := types.Show(registry.TypeParams{Name: r.PathValue("type"), Namespace: one(r.URL.Query(), "namespace", "")})
-	if err == nil && t.AppliedAt != nil {
-		t.Publishers, err = types.Holders(r.Context(), r.outbox.DB, t.EventType)
-	}
-	return t, err
-}
-
 // typeData is the page of an event type. Shell and SQL emit such an event.
 type typeData struct {
 	registry.EventTypeDetail
@@ -29,9 +20,15 @@ type typeData struct {
 }
 
 func typePage(r *request) (*view, error) {
-	t, err := readType(r)
+	types := r.h.reader.types.Load()
+	t, err := types.Show(registry.TypeParams{Name: r.PathValue("type"), Namespace: one(r.URL.Query(), "namespace", "")})
 	if err != nil {
 		return nil, err
+	}
+	if t.AppliedAt != nil {
+		if t.Publishers, err = types.Holders(r.Context(), r.outbox.DB, t.EventType); err != nil {
+			return nil, err
+		}
 	}
 	d := typeData{EventTypeDetail: t, SchemaText: indented(t.Schema)}
 	d.Shell, d.SQL = sampleCalls(t)

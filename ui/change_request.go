@@ -1,6 +1,10 @@
 package ui
 
 import (
+	"errors"
+	"maps"
+	"mime"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,22 +17,67 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// maxWatch is the longest that a watched run waits for the outcome of a step.
-const maxWatch = time.Hour
+// maxBody is the largest form: some twenty thousand ids.
+const maxBody = 1 << 20
 
-// planRequest asks for a plan. Filter has the names of the flags.
-type planRequest struct {
-	Action string           `json:"action"`
-	IDs    texts            `json:"ids"`
-	Filter map[string]texts `json:"filter"`
-	Note   string           `json:"note"`
+// readForm reads the form of a request. A field that nothing reads is refused: a typing error must
+// not widen a set.
+func readForm(r *http.Request, takes []string) error {
+	const want = "application/x-www-form-urlencoded"
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != want {
+		return statusError{http.StatusUnsupportedMediaType, fault.Usagef("the request needs Content-Type: %s", want)}
+	}
+	if err := r.ParseForm(); err != nil {
+		if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return statusError{http.StatusRequestEntityTooLarge, fault.Usagef("the request is larger than %d bytes", large.Limit)}
+		}
+		return fault.Usagef("the request cannot be read: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
+		outer, _, nested := strings.Cut(name, ".")
+		switch {
+		case nested && slices.Contains(takes, outer+"."): // a filter, whose names are checked as it is read
+		case !slices.Contains(takes, name):
+			return fault.Usagef("the request cannot be read: %q is no field of this form", name)
+		case len(r.PostForm[name]) > 1 && name != "ids":
+			return fault.Usagef("%s: takes one value", name)
+		}
+	}
+	return nil
 }
 
-// params reads the request. now is the database's clock.
-func (p planRequest) params(now time.Time, actor string) (dlq.ChangeParams, error) {
-	out := dlq.ChangeParams{IDs: p.IDs, Actor: actor, Note: strings.TrimSpace(p.Note)}
+// field is what was typed into a field.
+func (r *request) field(name string) string { return strings.TrimSpace(r.PostForm.Get(name)) }
+
+// ticked reports whether a box is ticked.
+func (r *request) ticked(name string) (bool, error) {
+	switch word := r.field(name); word {
+	case "1", "":
+		return word == "1", nil
+	default:
+		return false, fault.Usagef("%s: %q is not 1", name, word)
+	}
+}
+
+// number reads a number by the rule for its kind; an empty one is 0.
+func (r *request) number(name string, parse func(string) (float64, error)) (float64, error) {
+	text := r.field(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := parse(text)
+	if err != nil {
+		return 0, fault.Usagef("%s: %w", name, err)
+	}
+	return n, nil
+}
+
+// chosen reads what a plan is to be made of: ids, or a filter that has the names of the flags. now is
+// the database's clock.
+func (r *request) chosen(now time.Time) (dlq.ChangeParams, error) {
+	out := dlq.ChangeParams{IDs: slices.Clone(r.PostForm["ids"]), Actor: r.who.Name, Note: r.field("note")}
 	var err error
-	if out.Action, err = actionOf(p.Action); err != nil {
+	if out.Action, err = actionOf(r.field("action")); err != nil {
 		return out, err
 	}
 	for i, text := range out.IDs {
@@ -38,16 +87,18 @@ func (p planRequest) params(now time.Time, actor string) (dlq.ChangeParams, erro
 	}
 	slices.Sort(out.IDs)
 	out.IDs = slices.Compact(out.IDs)
-	if len(p.Filter) > 0 && p.IDs == nil {
-		q := url.Values{}
-		for name, v := range p.Filter {
-			q[name] = v
+	filter := url.Values{}
+	for name, v := range r.PostForm {
+		if inner, ok := strings.CutPrefix(name, "filter."); ok {
+			filter[inner] = v
 		}
-		if err := choose(q, now, &out); err != nil {
+	}
+	if len(filter) > 0 && out.IDs == nil {
+		if err := choose(filter, now, &out); err != nil {
 			return out, err
 		}
 	}
-	if out.Check() != nil || len(p.Filter) > 0 && p.IDs != nil {
+	if out.Check() != nil || len(filter) > 0 && out.IDs != nil {
 		return out, fault.Usagef("specify ids or a filter, one of them")
 	}
 	return out, nil
@@ -83,61 +134,46 @@ func choose(q url.Values, now time.Time, out *dlq.ChangeParams) error {
 	return err
 }
 
-// actionOf reads an action: replay, or dlq.replay as the audit has it.
 func actionOf(word string) (dlq.Action, error) {
 	for _, a := range planned() {
-		if word == a.Verb() || word == string(a) {
+		if word == a.Verb() {
 			return a, nil
 		}
 	}
 	return "", fault.Usagef("action: %q is none of replay, discard, restore, republish, retry", word)
 }
 
-type runRequest struct {
-	Confirm struct {
-		Count    word   `json:"count"`
-		Database string `json:"database"`
-	} `json:"confirm"`
-	Note  string `json:"note"`
-	Force word   `json:"force"`
-	// Rate is in rows per second: 200, 200/s, 30/m.
-	Rate         word `json:"rate"`
-	Ramp         word `json:"ramp"`
-	AbortIfDead  word `json:"abortIfDead"`
-	WatchSeconds word `json:"watchSeconds"`
-}
-
 // confirmation reads what was said of the plan. A count is taken as people write it: 9,031.
-func (p runRequest) confirmation() (out dlq.Confirmation, err error) {
-	out = dlq.Confirmation{Database: p.Confirm.Database, Note: p.Note}
-	if typed := strings.NewReplacer(",", "", " ", "", ".", "", "\u00a0", "").Replace(string(p.Confirm.Count)); typed != "" {
+func (r *request) confirmation() (out dlq.Confirmation, err error) {
+	out = dlq.Confirmation{Database: r.field("confirm.database"), Note: r.field("note")}
+	if typed := strings.NewReplacer(",", "", " ", "", ".", "", "\u00a0", "").Replace(r.field("confirm.count")); typed != "" {
 		if out.Count, err = strconv.ParseInt(typed, 10, 64); err != nil {
-			return out, fault.Usagef("count: %q is not a number", p.Confirm.Count)
+			return out, fault.Usagef("count: %q is not a number", r.field("confirm.count"))
 		}
 	}
-	out.Force, err = p.Force.yes("force")
+	out.Force, err = r.ticked("force")
 	return out, err
 }
 
-// pace reads how fast a run goes, and when it stops by itself; watch is nil without steps.
-func (p runRequest) pace() (rate float64, watch *dlq.Watch, err error) {
-	if rate, err = p.Rate.number("rate", words.ParseRate); err != nil {
+// pace reads how fast a run goes, in rows per second, and when it stops by itself; watch is nil
+// without steps.
+func (r *request) pace() (rate float64, watch *dlq.Watch, err error) {
+	if rate, err = r.number("rate", words.ParseRate); err != nil {
+		return 0, nil, err
+	}
+	ramp, err := r.ticked("ramp")
+	if err != nil {
 		return 0, nil, err
 	}
 	w := dlq.DefaultWatch()
-	ramp, err := p.Ramp.yes("ramp")
-	if err == nil && p.AbortIfDead != "" {
+	if r.field("abortIfDead") != "" {
 		ramp = true
-		w.MaxDead, err = p.AbortIfDead.number("abortIfDead", words.ParseShare)
-	}
-	if err == nil && p.WatchSeconds != "" {
-		seconds, parseErr := strconv.ParseFloat(string(p.WatchSeconds), 64)
-		if w.For = time.Duration(seconds * float64(time.Second)); parseErr != nil || !(seconds > 0) || seconds > maxWatch.Seconds() {
-			err = fault.Usagef("watchSeconds: %q is not a number of seconds up to %.0f", p.WatchSeconds, maxWatch.Seconds())
+		if w.MaxDead, err = r.number("abortIfDead", words.ParseShare); err != nil {
+			return 0, nil, err
 		}
 	}
-	if err != nil || !ramp {
-		return rate, nil, err
+	if !ramp {
+		return rate, nil, nil
 	}
 	return rate, &w, nil
 }

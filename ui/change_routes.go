@@ -2,148 +2,114 @@ package ui
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// A changeRoute is one way to change something, by a form at its path and in the API. There it is a
-// POST to the same path, unless api names another. It exists where it is open.
+// sendWithin is how long an operator may take to fetch a file.
+const sendWithin = 30 * time.Second
+
+// A changeRoute is a form that changes or reveals something. It exists where it is open.
 type changeRoute struct {
-	path, api string
-	open      bool
-	do        func(*request) (answer, error)
+	path string
+	open bool
+	// takes are the fields that it may have; one that ends in a dot stands for all that begin with it.
+	takes []string
+	do    func(*request) (answer, error)
 }
 
 func (h *Handler) changeRoutes() []changeRoute {
 	changes, reveals := h.cfg.AllowChanges, h.cfg.Payloads == PayloadsReveal
-	routes := []changeRoute{
-		{path: "/plans", open: changes, do: asked(makePlan)},
-		{path: "/plans/{id}/run", open: changes, do: asked(runPlan)},
-		{path: "/plans/{id}/stop", open: changes, do: asked(stopPlan)},
-		{path: "/plans/{id}/abandon", api: "DELETE /api/v1/plans/{id}", open: changes, do: asked(abandonPlan)},
-		{path: "/audit/{run}/undo", open: changes, do: asked(undo)},
-		{path: "/events/{id}/forget", open: changes, do: asked(forget)},
-		{path: "/consumers/{consumer}/retry", open: changes, do: asked(retryConsumer)},
-		{path: "/topics/{topic}/pause", open: changes, do: asked(pauseTopic)},
-		{path: "/topics/{topic}/resume", open: changes, do: asked(resumeTopic)},
-		{path: "/dead-letters/{id}/reveal", open: reveals, do: asked(reveal)},
-		{path: "/events/{id}/reveal", open: reveals, do: asked(reveal)},
-		{path: "/dead-letters/{id}/edit", open: changes && reveals, do: asked(edit)},
-	}
-	for i, r := range routes {
-		routes[i].api = cmp.Or(r.api, "POST /api/v1"+r.path)
-	}
-	return routes
-}
-
-// asked reads what a request asks for, and does it.
-func asked[P any](do func(*request, P) (answer, error)) func(*request) (answer, error) {
-	return func(r *request) (answer, error) {
-		var p P
-		if err := r.decode(&p); err != nil {
-			return answer{}, err
-		}
-		return do(r, p)
+	confirmation := []string{"confirm.count", "confirm.database", "note", "force", "rate", "ramp", "abortIfDead"}
+	return []changeRoute{
+		{path: "/plans", open: changes, do: makePlan, takes: []string{"action", "ids", "filter.", "note"}},
+		{path: "/plans/{id}/run", open: changes, do: runPlan, takes: confirmation},
+		{path: "/plans/{id}/stop", open: changes, do: stopPlan},
+		{path: "/plans/{id}/abandon", open: changes, do: abandonPlan},
+		{path: "/audit/{run}/undo", open: changes, do: undo, takes: []string{"note"}},
+		{path: "/events/{id}/forget", open: changes, do: forget, takes: []string{"consumer", "confirm", "note"}},
+		{path: "/consumers/{consumer}/retry", open: changes, do: retryConsumer, takes: []string{"note"}},
+		{path: "/topics/{topic}/pause", open: changes, do: pauseTopic, takes: []string{"note", "for"}},
+		{path: "/topics/{topic}/resume", open: changes, do: resumeTopic, takes: []string{"note"}},
+		{path: "/dead-letters/{id}/reveal", open: reveals, do: reveal, takes: []string{"note", "file"}},
+		{path: "/events/{id}/reveal", open: reveals, do: reveal, takes: []string{"note", "file"}},
+		{path: "/dead-letters/{id}/edit", open: changes && reveals, do: edit, takes: []string{"note", "data", "send"}},
 	}
 }
 
-type noted struct {
-	Note string `json:"note"`
+// answer is what a form leads to: the address at, or a page or file of its own, which no address in
+// the browser's history shows.
+type answer struct {
+	at         string
+	page       *view
+	file, text string
 }
 
-func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, do func(*request) (answer, error)) {
+func (h *Handler) serveChange(w http.ResponseWriter, r *http.Request, to changeRoute) {
 	who := whoOf(r)
 	if who.Role != Operator {
-		err := fault.Hint(fault.Refusedf("%s may look, not change", who.Name), "an operator may; /api/v1/me tells who you are")
+		err := fault.Hint(fault.Refusedf("%s may look, not change", who.Name), "an operator may")
 		h.cfg.Log(r.URL.Path, err)
 		h.fail(w, r, err)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	out, err := do(&request{Request: r, h: h, outbox: h.changes.outbox(), who: who})
-	if err != nil {
-		h.fail(w, r, err)
-		return
+	err := readForm(r, to.takes)
+	var out answer
+	if err == nil {
+		out, err = to.do(&request{Request: r, h: h, outbox: h.changes.outbox(), who: who})
 	}
 	switch {
-	case out.file != "":
-		attach(w, out.file, "text/plain; charset=utf-8")
-		if _, err := io.WriteString(slowly{w}, out.text); err != nil {
-			h.breakOff(r, err)
-		}
-		return
-	case !isAPI(r) && out.page != nil:
-		h.render(w, r, http.StatusOK, out.page)
-		return
-	case !isAPI(r):
-		http.Redirect(w, r, h.cfg.BasePath+out.at, http.StatusSeeOther)
-		return
-	}
-	if out.at != "" && out.body != nil {
-		w.Header().Set("Location", h.cfg.BasePath+"/api/v1"+out.at)
-	}
-	if out.body == nil {
-		w.WriteHeader(out.status)
-		return
-	}
-	h.writeJSON(w, r, out.status, out.body)
-}
-
-func (h *Handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
-	doc, err := json.Marshal(body)
-	if err != nil {
+	case err != nil:
 		h.fail(w, r, err)
-		return
+	case out.file != "":
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Content-Disposition", `attachment; filename="`+out.file+`"`)
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendWithin)) // a writer of a test has no limit
+		if _, err := io.WriteString(w, out.text); err != nil {
+			h.cfg.Log(r.URL.Path, err)
+			panic(http.ErrAbortHandler) // the browser sees that the file is not whole
+		}
+	case out.page != nil:
+		h.render(w, r, http.StatusOK, out.page)
+	default:
+		http.Redirect(w, r, h.cfg.BasePath+out.at, http.StatusSeeOther)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // the caller has gone
 }
 
-func makePlan(r *request, p planRequest) (answer, error) {
+func makePlan(r *request) (answer, error) {
 	now, err := r.outbox.Now(r.Context())
 	if err != nil {
 		return answer{}, err
 	}
-	params, err := p.params(now, r.who.Name)
+	params, err := r.chosen(now)
 	if err != nil {
 		return answer{}, err
 	}
 	return r.planned(params)
 }
 
-// planned makes a plan and answers with it.
+// planned makes a plan and leads to it.
 func (r *request) planned(p dlq.ChangeParams) (answer, error) {
 	id, err := r.h.changes.plan(r.Context(), p)
-	if err != nil {
-		return answer{}, err
-	}
-	return r.plan(id)
-}
-
-// plan answers with a plan as it is now.
-func (r *request) plan(id string) (answer, error) {
-	plan, err := r.outbox.Plan(r.Context(), id)
-	return answer{at: "/plans/" + plan.ID, status: http.StatusAccepted, body: plan}, err
+	return answer{at: "/plans/" + id}, err
 }
 
 // runPlan starts a plan that is confirmed, and resumes one that was confirmed when it was started.
 // Asked twice with the same confirmation, it is the same run.
-func runPlan(r *request, p runRequest) (answer, error) {
-	said, err := p.confirmation()
+func runPlan(r *request) (answer, error) {
+	said, err := r.confirmation()
 	if err != nil {
 		return answer{}, err
 	}
-	rate, watch, err := p.pace()
+	rate, watch, err := r.pace()
 	if err != nil {
 		return answer{}, err
 	}
@@ -161,21 +127,19 @@ func runPlan(r *request, p runRequest) (answer, error) {
 		watch = nil
 	}
 	if plan.StartedAt == nil || !confirms {
-		err = r.h.changes.run(dlq.RunParams{ID: plan.ID, Runner: r.who.Name, Note: p.Note, Rate: rate, Watch: watch, Detail: r.detail()})
+		err = r.h.changes.run(dlq.RunParams{ID: plan.ID, Runner: r.who.Name, Note: said.Note, Rate: rate, Watch: watch, Detail: r.detail()})
 	}
 	return r.begun(plan, err)
 }
 
-// begun answers with a plan that is run. Two requests at once both began it.
+// begun leads to a plan that is run. Two requests at once both began it.
 func (r *request) begun(before dlq.PlanDetail, err error) (answer, error) {
-	out, readErr := r.plan(before.ID)
-	if err != nil && readErr == nil {
-		if plan, _ := out.body.(dlq.PlanDetail); plan.State == dlq.PlanRunning || before.StartedAt == nil && plan.State == dlq.PlanDone {
-			err = nil
-		}
+	plan, readErr := r.outbox.Plan(r.Context(), before.ID)
+	if readErr == nil && (plan.State == dlq.PlanRunning || before.StartedAt == nil && plan.State == dlq.PlanDone) {
+		err = nil
 	}
-	// The second operator is told whose run it is.
-	if plan, _ := out.body.(dlq.PlanDetail); err == nil && plan.Runner != r.who.Name && !isAPI(r.Request) {
+	out := answer{at: "/plans/" + before.ID}
+	if plan.Runner != r.who.Name { // the second operator is told whose run it is
 		out.at += "?" + confirmedBefore + "=before"
 	}
 	return out, errors.Join(err, readErr)
@@ -187,24 +151,25 @@ func (r *request) detail() map[string]any {
 }
 
 // stopPlan asks a run to stop. One that has ended meanwhile needs nothing.
-func stopPlan(r *request, _ struct{}) (answer, error) {
-	err := r.outbox.StopPlan(r.Context(), r.PathValue("id"), r.who.Name)
+func stopPlan(r *request) (answer, error) {
+	id := r.PathValue("id")
+	err := r.outbox.StopPlan(r.Context(), id, r.who.Name)
 	if err != nil {
-		if plan, readErr := r.outbox.Plan(r.Context(), r.PathValue("id")); readErr != nil || plan.State != dlq.PlanDone {
-			return answer{}, err
+		if plan, readErr := r.outbox.Plan(r.Context(), id); readErr == nil && plan.State == dlq.PlanDone {
+			err = nil
 		}
 	}
-	return r.plan(r.PathValue("id"))
+	return answer{at: "/plans/" + id}, err
 }
 
-func abandonPlan(r *request, _ struct{}) (answer, error) {
-	err := r.outbox.AbandonPlan(r.Context(), r.PathValue("id"), r.who.Name)
-	return answer{at: "/plans/" + r.PathValue("id"), status: http.StatusNoContent}, err
+func abandonPlan(r *request) (answer, error) {
+	id := r.PathValue("id")
+	return answer{at: "/plans/" + id}, r.outbox.AbandonPlan(r.Context(), id, r.who.Name)
 }
 
 // undo takes a run back: a discard or a restore by a plan, which is confirmed as any other, a pause
 // or the end of one at once.
-func undo(r *request, p noted) (answer, error) {
+func undo(r *request) (answer, error) {
 	run, err := r.outbox.AuditRun(r.Context(), r.PathValue("run"))
 	if err != nil {
 		return answer{}, err
@@ -212,9 +177,10 @@ func undo(r *request, p noted) (answer, error) {
 	if err := run.CannotUndo(); err != nil {
 		return answer{}, err
 	}
-	note := cmp.Or(strings.TrimSpace(p.Note), "undo of "+run.Run)
+	note := cmp.Or(r.field("note"), "undo of "+run.Run)
 	if action := run.UndoAction(); action != "" {
 		return r.planned(dlq.ChangeParams{Action: action, Undo: run, Actor: r.who.Name, Note: note})
 	}
-	return r.paused(r.outbox.UndoPause(r.Context(), dlq.UndoPauseParams{Run: run, Actor: r.who.Name, Note: note, Detail: r.detail()}))
+	_, err = r.outbox.UndoPause(r.Context(), dlq.UndoPauseParams{Run: run, Actor: r.who.Name, Note: note, Detail: r.detail()})
+	return r.paused(err)
 }

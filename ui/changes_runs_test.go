@@ -2,8 +2,6 @@ package ui_test
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -38,20 +36,18 @@ func TestARunIsInterruptedAndResumedByAnotherPage(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(manyDead, "max_attempts")
 	other, handler := b.second("bob")
-	_, plan, text := other.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "broker is back"}`)
-	require.NotEmpty(t, plan.ID, text)
-	plan = other.reaches(plan.ID, "ready")
+	plan := other.plan("ready", "action", "replay", "filter.fingerprint", "f2", "note", "broker is back")
 	require.EqualValues(t, manyDead, plan.Total)
 	// Slow enough to be at it for minutes; ten rows at a time.
-	status, _, text := other.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}, "rate": 40}`, manyDead, plan.Database.Name))
-	require.Equal(t, http.StatusAccepted, status, text)
+	status, _, text := other.run(plan, "rate", "40")
+	require.Equal(t, http.StatusSeeOther, status, text)
 	require.Eventually(t, func() bool {
 		return b.count(`SELECT coalesce(sum(done), 0) FROM outbox_plan_chunks WHERE plan_id = $1::text::uuid`, plan.ID) > 0
 	}, wantState, tick)
 	_, _, body := b.get("/plans/" + plan.ID)
 	require.Contains(t, body, "Stop after the rows it is at")
-	status, _, text = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", "")
-	require.Equal(t, http.StatusAccepted, status, "it is running: %s", text)
+	status, _, text = b.form("/plans/" + plan.ID + "/run")
+	require.Equal(t, http.StatusSeeOther, status, "it is running: %s", text)
 
 	require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context())))
 	plan = b.reaches(plan.ID, "interrupted")
@@ -70,9 +66,8 @@ func TestARunIsInterruptedAndResumedByAnotherPage(t *testing.T) {
 func TestARunIsStopped(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(manyDead, "max_attempts")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "discard", "filter": {"fingerprint": "f2"}, "note": "tests"}`)
-	plan = b.reaches(plan.ID, "ready")
-	_, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}, "rate": 40}`, manyDead, plan.Database.Name))
+	plan := b.plan("ready", "action", "discard", "filter.fingerprint", "f2", "note", "tests")
+	_, _, _ = b.run(plan, "rate", "40")
 	status, _, body := b.form("/plans/" + plan.ID + "/stop")
 	require.Equal(t, http.StatusSeeOther, status, body)
 	plan = b.reaches(plan.ID, "stopped")
@@ -87,9 +82,7 @@ func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, handler.Shutdown(context.WithoutCancel(t.Context()))) })
 	var plans []dlq.Plan
 	for _, page := range []*bundle{b, other} {
-		_, plan, text := page.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "x"}`)
-		require.NotEmpty(t, plan.ID, text)
-		plans = append(plans, page.reaches(plan.ID, "ready"))
+		plans = append(plans, page.plan("ready", "action", "replay", "filter.fingerprint", "f2", "note", "x"))
 	}
 	box := dlq.New(b.db.Pool, registry.New())
 	set, err := box.ChooseChange(t.Context(), dlq.ChangeParams{Action: dlq.Replay, DeadLetters: &dlq.Filter{State: dlq.StateOpen, Fingerprints: []string{"f2"}}, Actor: "cli"})
@@ -99,9 +92,7 @@ func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
 
 	var all sync.WaitGroup
 	for i, page := range []*bundle{b, other} {
-		all.Go(func() {
-			page.api(http.MethodPost, "/plans/"+plans[i].ID+"/run", fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}}`, manyDead, plans[i].Database.Name))
-		})
+		all.Go(func() { page.run(plans[i]) })
 	}
 	var byHand dlq.RunResult
 	var byHandErr error
@@ -125,18 +116,16 @@ func TestOverlappingChangesChangeEachRowOnce(t *testing.T) {
 func TestChangesAreLimited(t *testing.T) {
 	b := setup(t, func(c *ui.Config) { operators(c); c.MaxPlanRows = 1 })
 	b.kill(1001, "max_attempts")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}}`)
-	got := b.reaches(plan.ID, "abandoned")
+	got := b.plan("abandoned", "action", "replay", "filter.fingerprint", "f2")
 	require.Contains(t, got.EndedWhy, "more than 1 row")
 
 	// The tenth run is the last within a minute, also where a run is asked for that is done.
-	_, plan, _ = b.api(http.MethodPost, "/plans", `{"action": "replay", "ids": ["`+deadID+`"], "note": "x"}`)
-	plan = b.reaches(plan.ID, "ready")
-	status, _, text := b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": 1, "database": %q}}`, plan.Database.Name))
-	require.Equal(t, http.StatusAccepted, status, text)
+	plan := b.plan("ready", "action", "replay", "ids", deadID, "note", "x")
+	status, _, text := b.run(plan)
+	require.Equal(t, http.StatusSeeOther, status, text)
 	runs, header := 1, http.Header{}
 	for ; status != http.StatusTooManyRequests; runs++ {
-		status, header, _ = b.send(http.MethodPost, "/api/v1/plans/"+plan.ID+"/run", jsonType, `{}`)
+		status, header, _ = b.send(http.MethodPost, "/plans/"+plan.ID+"/run", formType, "")
 	}
 	require.Greater(t, runs, 10)
 	require.NotEmpty(t, header.Get("Retry-After"))
@@ -150,11 +139,7 @@ func TestHostileTextInPlans(t *testing.T) {
 	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, topic, fingerprint)
 SELECT $2::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}', 'max_attempts', $1, 1, $1, $1`, hostile, eventID)
 	require.NoError(t, err)
-	doc, err := json.Marshal(map[string]any{"action": "discard", "note": hostile, "filter": map[string]any{"fingerprint": hostile}})
-	require.NoError(t, err)
-	_, plan, text := b.api(http.MethodPost, "/plans", string(doc))
-	require.NotEmpty(t, plan.ID, text)
-	plan = b.reaches(plan.ID, "ready")
+	plan := b.plan("ready", "action", "discard", "note", hostile, "filter.fingerprint", hostile)
 	addresses := []string{"/plans/" + plan.ID, "/plans", "/dead-letters", "/causes"}
 	look := func() {
 		for _, address := range addresses {
@@ -168,8 +153,8 @@ SELECT $2::text::uuid, 'order_canceled', 'vendor_order', gen_random_uuid(), '{}'
 	}
 	require.Eventually(t, func() bool { _, _, body := b.get("/causes"); return strings.Contains(body, "window.pwned") }, waitFor, tick)
 	look()
-	status, _, text := b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": 1, "database": %q}}`, plan.Database.Name))
-	require.Equal(t, http.StatusAccepted, status, text)
+	status, _, text := b.run(plan)
+	require.Equal(t, http.StatusSeeOther, status, text)
 	b.reaches(plan.ID, "done")
 	addresses = []string{"/plans/" + plan.ID, "/plans", "/audit"}
 	look()
@@ -202,7 +187,4 @@ func TestChangesBelowABasePath(t *testing.T) {
 			require.True(t, strings.HasPrefix(link[1], "/ops/outbox/") || link[1] == "#main", "%s: %s", address, link[1])
 		}
 	}
-	status, header, _ = b.send(http.MethodPost, "/api/v1/plans", jsonType, `{"action": "replay", "ids": ["`+deadID+`"]}`)
-	require.Equal(t, http.StatusAccepted, status)
-	require.Regexp(t, `^/ops/outbox/api/v1/plans/`, header.Get("Location"))
 }

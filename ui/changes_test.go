@@ -1,13 +1,12 @@
 package ui_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"html"
 	"io"
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
+	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
@@ -22,7 +22,6 @@ const (
 	deadID    = "00000000-0000-7000-8000-0000000000d3"
 	eventID   = "00000000-0000-7000-8000-0000000000e3"
 	formType  = "application/x-www-form-urlencoded"
-	jsonType  = "application/json"
 	manyDead  = 2100
 	wantState = time.Minute
 )
@@ -68,14 +67,18 @@ func (b *bundle) form(path string, pairs ...string) (status int, to, body string
 	return status, strings.TrimPrefix(header.Get("Location"), b.base), body
 }
 
-// api sends JSON and reads a plan.
-func (b *bundle) api(method, path, body string) (status int, plan dlq.Plan, text string) {
+// plan makes a plan and waits until it is in a state.
+func (b *bundle) plan(state string, fields ...string) dlq.Plan {
 	b.t.Helper()
-	status, _, text = b.send(method, "/api/v1"+path, jsonType, body)
-	if status < http.StatusBadRequest && text != "" {
-		require.NoError(b.t, json.Unmarshal([]byte(text), &plan), text)
-	}
-	return status, plan, text
+	status, to, body := b.form("/plans", fields...)
+	require.Equal(b.t, http.StatusSeeOther, status, body)
+	return b.reaches(strings.TrimPrefix(to, "/plans/"), state)
+}
+
+// run confirms a plan.
+func (b *bundle) run(p dlq.Plan, fields ...string) (status int, to, body string) {
+	b.t.Helper()
+	return b.form("/plans/"+p.ID+"/run", append(fields, "confirm.count", strconv.FormatInt(p.Total, 10), "confirm.database", p.Database.Name)...)
 }
 
 func (b *bundle) count(sql string, args ...any) (n int64) {
@@ -87,9 +90,11 @@ func (b *bundle) count(sql string, args ...any) (n int64) {
 // reaches waits until a plan is in a state.
 func (b *bundle) reaches(id, state string) (plan dlq.Plan) {
 	b.t.Helper()
+	box := dlq.New(b.db.Pool, registry.New())
 	require.Eventually(b.t, func() bool {
-		_, _, body := b.get("/api/v1/plans/" + id)
-		return json.Unmarshal([]byte(body), &plan) == nil && plan.State == state
+		found, err := box.Plan(b.t.Context(), id)
+		plan = found.Plan
+		return err == nil && plan.State == state
 	}, wantState, tick, "plan %s is to be %s", id, state)
 	return plan
 }
@@ -195,71 +200,70 @@ func TestAllMatchingAreThoseThatWereLookedAt(t *testing.T) {
 	require.Contains(t, body, "abandoned by ann@example.com")
 }
 
-func TestTheAPIChanges(t *testing.T) {
+func TestAPlanIsConfirmedAndEnds(t *testing.T) {
 	b := setup(t, operators)
-	api := readOpenAPI(t)
-	status, plan, text := b.api(http.MethodPost, "/plans", `{"action": "restore", "filter": {"reason": ["max_attempts"], "until": "0s"}, "note": "mistake"}`)
-	require.Equal(t, http.StatusAccepted, status, text)
-	plan = b.reaches(plan.ID, "ready")
+	plan := b.plan("ready", "action", "restore", "filter.reason", "max_attempts", "filter.until", "0s", "note", "mistake")
 	require.EqualValues(t, 1, plan.Total)
 	require.Equal(t, map[string]int64{"order_canceled": 1}, plan.Summary.Types)
-	var value any
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	require.NoError(t, decoder.Decode(&value))
-	require.Empty(t, api.check(schema{Ref: "#/components/schemas/PlanDetail"}, value, "plan"))
-
-	confirm := func(n int64, name string) string {
-		return fmt.Sprintf(`{"confirm": {"count": %d, "database": %q}}`, n, name)
-	}
-	for _, wrong := range []string{confirm(2, plan.Database.Name), confirm(1, "other"), confirm(1, ""), `{}`} {
-		status, _, text = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", wrong)
+	of := "/plans/" + plan.ID
+	for _, wrong := range [][]string{
+		{"confirm.count", "2", "confirm.database", plan.Database.Name}, {"confirm.count", "1", "confirm.database", "other"}, {"confirm.count", "1"}, nil,
+	} {
+		status, _, text := b.form(of+"/run", wrong...)
 		require.Equal(t, http.StatusConflict, status, text)
-		require.Contains(t, text, "nothing was changed")
+		require.Contains(t, text, "Nothing was changed")
 	}
 	require.Zero(t, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'dlq.restore'`))
-	status, _, text = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", confirm(1, plan.Database.Name))
-	require.Equal(t, http.StatusAccepted, status, text)
+	status, _, text := b.run(plan)
+	require.Equal(t, http.StatusSeeOther, status, text)
 	b.reaches(plan.ID, "done")
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'dlq.restore' AND note = 'mistake'`))
 
-	// What is over cannot be stopped, resumed or given up; what is not started can be given up once.
-	for _, call := range []string{"POST /plans/%s/run", "DELETE /plans/%s"} {
-		method, path, _ := strings.Cut(fmt.Sprintf(call, plan.ID), " ")
-		status, _, text = b.api(method, path, "")
-		require.Equal(t, http.StatusConflict, status, "%s: %s", call, text)
-	}
-	status, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/stop", "")
-	require.Equal(t, http.StatusAccepted, status, "it has ended, as was wanted")
-	_, plan, _ = b.api(http.MethodPost, "/plans", `{"action": "republish", "ids": ["00000000-0000-7000-8000-0000000000e1"]}`)
-	plan = b.reaches(plan.ID, "ready")
-	status, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/stop", "")
+	// What is over cannot be stopped or given up; what is not started can be given up once.
+	status, _, text = b.form(of + "/abandon")
+	require.Equal(t, http.StatusConflict, status, text)
+	status, _, _ = b.form(of + "/stop")
+	require.Equal(t, http.StatusSeeOther, status, "it has ended, as was wanted")
+	plan = b.plan("ready", "action", "republish", "ids", "00000000-0000-7000-8000-0000000000e1")
+	of = "/plans/" + plan.ID
+	status, _, _ = b.form(of + "/stop")
 	require.Equal(t, http.StatusConflict, status)
-	status, _, _ = b.api(http.MethodDelete, "/plans/"+plan.ID, "")
-	require.Equal(t, http.StatusNoContent, status)
-	status, _, _ = b.api(http.MethodDelete, "/plans/"+plan.ID, "")
+	status, _, _ = b.form(of + "/abandon")
+	require.Equal(t, http.StatusSeeOther, status)
+	status, _, _ = b.form(of + "/abandon")
 	require.Equal(t, http.StatusConflict, status)
 
 	// Ids of nothing are told.
-	_, plan, _ = b.api(http.MethodPost, "/plans", `{"action": "replay", "ids": ["00000000-0000-7000-8000-0000000000ff"]}`)
-	got := b.reaches(plan.ID, "abandoned")
+	got := b.plan("abandoned", "action", "replay", "ids", "00000000-0000-7000-8000-0000000000ff")
 	require.Equal(t, map[string]int64{"not_found": 1}, got.LeftOut)
 	require.Contains(t, got.EndedWhy, "nothing to replay")
+}
+
+// A plan's page names what it is done to.
+func TestAPlanNamesItsRowsAndItsCommand(t *testing.T) {
+	b := setup(t, operators)
+	for want, fields := range map[string][]string{
+		"Republish 1 published event": {"action", "republish", "ids", "00000000-0000-7000-8000-0000000000e1"},
+		"Replay 1 dead letter":        {"action", "replay", "ids", deadID},
+	} {
+		plan := b.plan("ready", fields...)
+		_, _, page := b.get("/plans/" + plan.ID)
+		require.Contains(t, page, want)
+		require.Contains(t, page, "outboxctl plan run "+plan.ID)
+	}
 }
 
 // What would fail again is replayed only on request.
 func TestAHopelessReplayIsRefused(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(2, "invalid_payload")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "x"}`)
-	plan = b.reaches(plan.ID, "ready")
+	plan := b.plan("ready", "action", "replay", "filter.fingerprint", "f2", "note", "x")
 	_, _, body := b.get("/plans/" + plan.ID)
 	require.Contains(t, body, "2 of 2 dead letters would fail again unchanged: 2 invalid_payload")
-	confirm := fmt.Sprintf(`{"confirm": {"count": 2, "database": %q}`, plan.Database.Name)
-	status, _, text := b.api(http.MethodPost, "/plans/"+plan.ID+"/run", confirm+`}`)
+	status, _, text := b.run(plan)
 	require.Equal(t, http.StatusForbidden, status, text)
-	status, _, text = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", confirm+`, "force": true}`)
-	require.Equal(t, http.StatusAccepted, status, text)
+	status, _, text = b.run(plan, "force", "1")
+	require.Equal(t, http.StatusSeeOther, status, text)
 	b.reaches(plan.ID, "done")
 }
 
@@ -280,13 +284,9 @@ func TestWhoMayChange(t *testing.T) {
 			b := setup(t, tc.change)
 			before := b.count(`SELECT count(*) FROM outbox_plans`)
 			for _, call := range ui.ChangePaths() {
-				method, path, _ := strings.Cut(strings.ReplaceAll(call, "{id}", b.planID()), " ")
-				contentType, body := formType, "action=replay&ids="+deadID
-				if strings.HasPrefix(path, "/api/") {
-					contentType, body = jsonType, `{"action": "replay", "ids": ["`+deadID+`"]}`
-				}
+				path := strings.ReplaceAll(call, "{id}", b.planID())
 				// A header that a proxy might set is not believed.
-				status, _, _ := b.send(method, path, contentType, body, "X-Forwarded-User", "ann@example.com", "X-Forwarded-Email", "ann@example.com", "X-Goog-Authenticated-User-Email", "ann@example.com", "Remote-User", "ann")
+				status, _, _ := b.send(http.MethodPost, path, formType, "action=replay&ids="+deadID, "X-Forwarded-User", "ann@example.com", "X-Forwarded-Email", "ann@example.com", "X-Goog-Authenticated-User-Email", "ann@example.com", "Remote-User", "ann")
 				require.Contains(t, tc.want, status, call)
 			}
 			require.Equal(t, before, b.count(`SELECT count(*) FROM outbox_plans`))
@@ -312,25 +312,17 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 		"from another origin":    {"/plans", formType, good, []string{"Origin", "https://evil.example"}, http.StatusForbidden},
 		"from no origin":         {"/plans", formType, good, []string{"Origin", "null"}, http.StatusForbidden},
 		"under another name":     {"/plans", formType, good, []string{"Host", "evil.example"}, http.StatusMisdirectedRequest},
-		"the API, cross-site":    {"/api/v1/plans", jsonType, `{}`, []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
-		"JSON as plain text":     {"/api/v1/plans", "text/plain", `{"action": "replay"}`, nil, http.StatusUnsupportedMediaType},
-		"a form to the API":      {"/api/v1/plans", formType, good, nil, http.StatusUnsupportedMediaType},
+		"JSON":                   {"/plans", "application/json", `{"action": "replay", "ids": ["` + deadID + `"]}`, nil, http.StatusUnsupportedMediaType},
 		"a form with files":      {"/plans", "multipart/form-data; boundary=x", good, nil, http.StatusUnsupportedMediaType},
-		"not JSON":               {"/api/v1/plans", jsonType, `{"action": `, nil, http.StatusBadRequest},
-		"two documents":          {"/api/v1/plans", jsonType, `{"action": "replay", "ids": ["` + deadID + `"]} {}`, nil, http.StatusBadRequest},
-		"nothing":                {"/api/v1/plans", jsonType, ``, nil, http.StatusBadRequest},
-		"an unknown key":         {"/api/v1/plans", jsonType, `{"action": "replay", "ids": ["` + deadID + `"], "actor": "bob"}`, nil, http.StatusBadRequest},
-		"an unknown filter":      {"/api/v1/plans", jsonType, `{"action": "replay", "filter": {"typ": "order_canceled"}}`, nil, http.StatusBadRequest},
-		"a filter of numbers":    {"/api/v1/plans", jsonType, `{"action": "replay", "filter": {"type": 1}}`, nil, http.StatusBadRequest},
-		"a state of its own":     {"/api/v1/plans", jsonType, `{"action": "replay", "filter": {"state": "discarded"}}`, nil, http.StatusBadRequest},
-		"no rows":                {"/api/v1/plans", jsonType, `{"action": "replay"}`, nil, http.StatusBadRequest},
-		"every row":              {"/api/v1/plans", jsonType, `{"action": "replay", "filter": {"type": []}}`, nil, http.StatusBadRequest},
-		"ids and a filter":       {"/api/v1/plans", jsonType, `{"action": "replay", "ids": ["` + deadID + `"], "filter": {"type": "order_canceled"}}`, nil, http.StatusBadRequest},
-		"no ids and a filter":    {"/api/v1/plans", jsonType, `{"action": "replay", "ids": [], "filter": {"type": "order_canceled"}}`, nil, http.StatusBadRequest},
+		"half an escape":         {"/plans", formType, good + "&note=%zz", nil, http.StatusBadRequest},
+		"nothing":                {"/plans", formType, "", nil, http.StatusBadRequest},
+		"an unknown filter":      {"/plans", formType, "action=replay&filter.typ=order_canceled", nil, http.StatusBadRequest},
+		"a state of its own":     {"/plans", formType, "action=replay&filter.state=discarded", nil, http.StatusBadRequest},
+		"every row":              {"/plans", formType, "action=replay&filter.type=", nil, http.StatusBadRequest},
 		"an empty id":            {"/plans", formType, good + "&ids=", nil, http.StatusBadRequest},
 		"ticked and all":         {"/plans", formType, good + "&filter.type=order_canceled", nil, http.StatusBadRequest},
-		"no id":                  {"/api/v1/plans", jsonType, `{"action": "replay", "ids": ["'; DROP TABLE outbox_dlq; --"]}`, nil, http.StatusBadRequest},
-		"another action":         {"/api/v1/plans", jsonType, `{"action": "delete", "ids": ["` + deadID + `"]}`, nil, http.StatusBadRequest},
+		"no id":                  {"/plans", formType, "action=replay&ids=%27%3B+DROP+TABLE+outbox_dlq", nil, http.StatusBadRequest},
+		"another action":         {"/plans", formType, "action=delete&ids=" + deadID, nil, http.StatusBadRequest},
 		"no row is ticked":       {"/plans", formType, "action=replay", nil, http.StatusBadRequest},
 		"an unknown field":       {"/plans", formType, good + "&actor=bob", nil, http.StatusBadRequest},
 		"fields in the address":  {"/plans?" + good, formType, "", nil, http.StatusBadRequest},
@@ -338,12 +330,12 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 		"a plan without an id":   {"/plans/x/run", formType, "confirm.count=1", nil, http.StatusBadRequest},
 		"a count in words":       {"/plans/" + b.planID() + "/run", formType, "confirm.count=one", nil, http.StatusBadRequest},
 		"a count in a list":      {"/plans/" + b.planID() + "/run", formType, "confirm.count=1&confirm.count=2", nil, http.StatusBadRequest},
-		"force, perhaps":         {"/api/v1/plans/" + b.planID() + "/run", jsonType, `{"force": "no"}`, nil, http.StatusBadRequest},
+		"force, perhaps":         {"/plans/" + b.planID() + "/run", formType, "force=no", nil, http.StatusBadRequest},
 		"a rate per day":         {"/plans/" + b.planID() + "/run", formType, "rate=30/d", nil, http.StatusBadRequest},
-		"a negative rate":        {"/api/v1/plans/" + b.planID() + "/run", jsonType, `{"rate": -1}`, nil, http.StatusBadRequest},
-		"a share of three":       {"/api/v1/plans/" + b.planID() + "/run", jsonType, `{"abortIfDead": 3}`, nil, http.StatusBadRequest},
+		"a negative rate":        {"/plans/" + b.planID() + "/run", formType, "rate=-1", nil, http.StatusBadRequest},
+		"a share of three":       {"/plans/" + b.planID() + "/run", formType, "abortIfDead=3", nil, http.StatusBadRequest},
+		"two notes":              {"/plans/" + b.planID() + "/run", formType, "note=x&note=y", nil, http.StatusBadRequest},
 		"a form that is too big": {"/plans", formType, good + "&note=" + strings.Repeat("x", 1<<20), nil, http.StatusRequestEntityTooLarge},
-		"JSON that is too big":   {"/api/v1/plans", jsonType, `{"note": "` + strings.Repeat("x", 1<<20) + `"}`, nil, http.StatusRequestEntityTooLarge},
 	} {
 		status, _, body := b.send(http.MethodPost, tc.path, tc.contentType, tc.body, tc.headers...)
 		require.Equal(t, tc.want, status, "%s: %s", name, body)

@@ -10,7 +10,7 @@ import (
 // compressFrom is the size from which an answer is compressed: less fits into a packet or two.
 const compressFrom = 1 << 10
 
-// compressed sends pages, JSON and assets in a fraction of their bytes.
+// compressed sends pages and assets in a fraction of their bytes.
 //
 // The length of a compressed answer tells anyone who sees it whether a guess is in the answer
 // twice, when they can put guesses there (BREACH). So what another site made a browser ask for is
@@ -18,7 +18,7 @@ const compressFrom = 1 << 10
 // forged requests that could be guessed: those are told by where they come from.
 func compressed(next http.Handler) (http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(compressFrom), gzhttp.EnableZstd(false), gzhttp.ContentTypes([]string{
-		"text/html", "text/css", "text/javascript", "image/svg+xml", "application/json", "application/problem+json", "application/jsonl",
+		"text/html", "text/css", "text/javascript", "image/svg+xml",
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("prepare compression: %w", err)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/consumers"
@@ -57,7 +56,12 @@ func (r *request) measure(list []stats.Consumer) error {
 }
 
 func consumersPage(r *request) (*view, error) {
-	p, err := failuresOf(r)
+	q := r.URL.Query()
+	p := consumers.FailuresParams{
+		Consumer: q.Get("consumer"), State: q.Get("state"), EventType: q.Get("type"), Namespace: q.Get("namespace"),
+		TenantID: q.Get("tenant"), Limit: failuresShown + 1,
+	}
+	err := p.Check()
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +73,6 @@ func consumersPage(r *request) (*view, error) {
 		d.Unmeasured = safetext.Redact(err.Error())
 	}
 	d.Measured = slices.ContainsFunc(d.Consumers, func(c stats.Consumer) bool { return c.Backlog != nil })
-	p.Limit = failuresShown + 1
 	if d.Failures, err = consumers.Failures(r.Context(), r.outbox.DB, p); err != nil {
 		return nil, err
 	}
@@ -79,51 +82,17 @@ func consumersPage(r *request) (*view, error) {
 	return &view{Title: "Consumers", Command: "outboxctl consumer list", template: "consumers", Data: d}, nil
 }
 
-func failuresOf(r *request) (p consumers.FailuresParams, err error) {
-	q := r.URL.Query()
-	p = consumers.FailuresParams{
-		Consumer: q.Get("consumer"), State: q.Get("state"), EventType: q.Get("type"), Namespace: q.Get("namespace"),
-		TenantID: q.Get("tenant"), Limit: failuresShown,
-	}
-	return p, p.Check()
-}
-
-func consumerListAPI(r *request) (answer, error) {
-	list, err := consumers.List(r.Context(), &r.outbox.Outbox)
-	if err == nil {
-		_ = r.measure(list) // it is left out where the broker does not say
-	}
-	return answer{body: list}, err
-}
-
-func failuresAPI(r *request) (answer, error) {
-	p, err := failuresOf(r)
-	if err != nil {
-		return answer{}, err
-	}
-	list, err := consumers.Failures(r.Context(), r.outbox.DB, p)
-	return answer{body: list}, err
-}
-
-type retryRequest struct {
-	IDs  texts  `json:"ids"`
-	Note string `json:"note"`
-}
-
-// retryConsumer plans to publish copies of what a consumer gave up, or fails on of these ids.
-func retryConsumer(r *request, p retryRequest) (answer, error) {
-	f := consumers.FailuresParams{Consumer: r.PathValue("consumer"), EventIDs: p.IDs}
-	if len(p.IDs) == 0 {
-		f.State = consumers.GaveUp
-	}
+// retryConsumer plans to publish copies of what a consumer gave up.
+func retryConsumer(r *request) (answer, error) {
+	f := consumers.FailuresParams{Consumer: r.PathValue("consumer"), State: consumers.GaveUp}
 	found, err := consumers.Failures(r.Context(), r.outbox.DB, f)
 	switch {
 	case err != nil:
 		return answer{}, err
 	case len(found) == 0:
-		return answer{}, fault.NotFoundf("consumer %s has given up none of these events", f.Consumer)
+		return answer{}, fault.NotFoundf("consumer %s has given up no event", f.Consumer)
 	}
-	note := cmp.Or(strings.TrimSpace(p.Note), "retry for consumer "+f.Consumer)
+	note := cmp.Or(r.field("note"), "retry for consumer "+f.Consumer)
 	params := dlq.ChangeParams{Action: dlq.Republish, Actor: r.who.Name, Note: note}
 	for _, failure := range found {
 		params.IDs = append(params.IDs, failure.EventID)

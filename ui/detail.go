@@ -71,7 +71,7 @@ func (r *request) remedyOf(l dlq.Entry) remedy {
 }
 
 func deadLetterPage(r *request) (*view, error) {
-	found, err := readLetter(r)
+	found, err := why.DeadLetter(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func deadLetterPage(r *request) (*view, error) {
 }
 
 func eventPage(r *request) (*view, error) {
-	found, err := readEvent(r)
+	found, err := why.Event(r.Context(), r.outbox, why.DetailParams{ID: r.PathValue("id")})
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
 // Package ui is the web page of an outbox: an http.Handler that shows what waits, what is dead and
-// why, with the words, filters and figures of the command line, and the same as JSON under /api/v1.
+// why, with the words, filters and figures of the command line.
 //
 // What it guarantees:
 //

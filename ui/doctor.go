@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
@@ -15,11 +14,10 @@ type Finding = doctor.Finding
 
 // Setting is one key of the configuration as it is shown: what is secret is hidden already.
 type Setting struct {
-	Key    string   `json:"key"`
-	Value  string   `json:"value"`
-	Origin string   `json:"origin"`
-	Flag   string   `json:"flag,omitempty"`
-	Env    []string `json:"env"`
+	Key, Value, Origin string
+	// Flag is the flag that sets it, Env are the variables.
+	Flag string
+	Env  []string
 }
 
 const (
@@ -62,7 +60,7 @@ func (r *request) examine(life time.Duration) (examination, error) {
 		ctx, cancel := context.WithTimeout(ctx, examinationLimit)
 		defer cancel()
 		findings, err := r.h.cfg.Doctor(ctx)
-		return examination{time.Now(), append([]Finding{}, findings...)}, err
+		return examination{time.Now(), findings}, err
 	})
 }
 
@@ -98,11 +96,6 @@ func doctorPage(r *request) (*view, error) {
 	return &view{Title: "Doctor", Command: "outboxctl doctor", template: "doctor", Data: d}, nil
 }
 
-func doctorAPI(r *request) (answer, error) {
-	found, err := r.examine(examinationKept)
-	return answer{body: found.Findings}, err
-}
-
 type settingsData struct {
 	Settings []Setting
 	ReadRole string
@@ -111,11 +104,4 @@ type settingsData struct {
 func settingsPage(r *request) (*view, error) {
 	d := settingsData{Settings: r.h.cfg.Settings, ReadRole: r.h.cfg.ReadRole}
 	return &view{Title: "Settings", Command: "outboxctl config view", template: "settings", Data: d}, nil
-}
-
-func configAPI(r *request) (answer, error) {
-	if r.h.cfg.Settings == nil {
-		return answer{}, statusError{http.StatusNotFound, fault.NotFoundf("this page was started without a configuration to show")}
-	}
-	return answer{body: r.h.cfg.Settings}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 	"unicode"
@@ -38,59 +37,34 @@ type editData struct {
 // codeLine is a line of a schema, with the mark ! at Field, or of a difference, with + or -.
 type codeLine struct{ Mark, Text string }
 
-type editRequest struct {
-	Data   json.RawMessage `json:"data"`
-	Note   string          `json:"note"`
-	Send   word            `json:"send"`
-	DryRun word            `json:"dryRun"`
-}
-
-// edit corrects what a dead event carries. The API checks and sends at once; a page first shows the
-// payload, then what is wrong with the new one or how it differs, and sends when that is confirmed.
-// Each look at the payload is audited.
-func edit(r *request, p editRequest) (answer, error) {
-	send, err := p.Send.yes("send")
+// edit corrects what a dead event carries: it first shows the payload, then what is wrong with the
+// new one or how it differs, and sends it when that is confirmed. Each look at the payload is audited.
+func edit(r *request) (answer, error) {
+	send, err := r.ticked("send")
 	if err != nil {
 		return answer{}, err
 	}
-	dry, err := p.DryRun.yes("dryRun")
-	if err != nil {
-		return answer{}, err
-	}
-	if p.Note = strings.TrimSpace(p.Note); p.Note == "" {
+	note := r.field("note")
+	if note == "" {
 		return answer{}, fault.Usagef("say why, for the audit")
 	}
 	letter, err := r.outbox.ChooseEdit(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return answer{}, err
 	}
-	params := dlq.EditParams{Data: p.Data, Actor: r.who.Name, Note: p.Note, Detail: r.detail(), DryRun: dry}
-	if isAPI(r.Request) {
-		if letter.Same(p.Data) {
-			return answer{}, fault.Preconditionf("the payload is as it was: nothing was changed")
-		}
-		done, err := letter.Apply(r.Context(), params)
-		return answer{status: http.StatusOK, body: done}, err
-	}
-	var typed string
-	if len(p.Data) > 0 {
-		if err := json.Unmarshal(p.Data, &typed); err != nil {
-			return answer{}, bodyError(err)
-		}
-	}
-	d := newEdit(r, letter, p.Note)
+	d := newEdit(r, letter, note)
+	typed := r.PostForm.Get("data")
 	if typed != "" {
 		d.look(letter, typed)
 	}
 	if d.Diff != nil && send {
-		params.Data = []byte(typed)
-		done, err := letter.Apply(r.Context(), params)
+		done, err := letter.Apply(r.Context(), dlq.EditParams{Data: []byte(typed), Actor: r.who.Name, Note: note, Detail: r.detail()})
 		return answer{at: "/events/" + done.CorrectedBy}, err
 	}
 	if len(d.Data) > editable {
 		return answer{}, fault.Hint(fault.Preconditionf("the payload is too large for a page"), "outboxctl dlq edit %s", letter.Letter.ID)
 	}
-	_, err = r.outbox.Reveal(r.Context(), dlq.RevealParams{ID: letter.Letter.ID, Actor: r.who.Name, Note: p.Note, Detail: r.detail()})
+	_, err = r.outbox.Reveal(r.Context(), dlq.RevealParams{ID: letter.Letter.ID, Actor: r.who.Name, Note: note, Detail: r.detail()})
 	return answer{page: &view{Title: "Edit", Command: "outboxctl dlq edit " + letter.Letter.ID, template: "edit", Data: d}}, err
 }
 

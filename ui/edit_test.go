@@ -92,28 +92,6 @@ RESET session_replication_role`)
 	require.IsIncreasing(t, []int{replay, discard, edit})
 }
 
-// A program checks a correction, and sends it.
-func TestThePayloadIsEditedByTheAPI(t *testing.T) {
-	b := setup(t, revealing)
-	_, err := b.db.Pool.Exec(t.Context(), ill)
-	require.NoError(t, err)
-	edit := func(body string) (int, string) {
-		status, _, text := b.send(http.MethodPost, "/api/v1/dead-letters/"+deadID+"/edit", jsonType, body)
-		return status, text
-	}
-	for body, want := range map[string]int{
-		`{"note": "x"}`: http.StatusBadRequest, `{"data": ` + rightOrder + `}`: http.StatusBadRequest, `{"note": "x", "data": {"orderId": 8}}`: http.StatusBadRequest,
-		`{"note": "x", "data": {"big": 9007199254740993, "orderId": 7}}`: http.StatusConflict, `{"note": "x", "data": ` + rightOrder + `, "dryRun": true}`: http.StatusOK,
-	} {
-		status, text := edit(body)
-		require.Equal(t, want, status, "%s: %s", body, text)
-	}
-	require.Zero(t, b.count(`SELECT count(*) FROM outbox_events WHERE headers ? 'corrects'`))
-	status, text := edit(`{"note": "x", "data": ` + rightOrder + `}`)
-	require.Equal(t, http.StatusOK, status, text)
-	require.Contains(t, text, `"outcome":"corrected"`)
-}
-
 // Without the right to see payloads there is nothing to edit.
 func TestEditingNeedsReveal(t *testing.T) {
 	b := setup(t, operators)

@@ -29,26 +29,23 @@ func TestAnEmptyFilterIsRefused(t *testing.T) {
 			if name == other {
 				other, value = "until", "0s"
 			}
-			for _, empty := range []string{`""`, `" \t"`, `[]`, `[""]`, `["order_canceled", " "]`} {
-				asked := fmt.Sprintf(`{"action": %q, "filter": {%q: %s, %q: %q}}`, action, name, empty, other, value)
-				status, _, body := b.api(http.MethodPost, "/plans", asked)
-				refused(asked, name+" must not be empty", status, body)
+			for _, given := range [][]string{{""}, {" \t"}, {"order_canceled", " "}} {
+				fields := []string{"action", action, "filter." + other, value}
+				for _, v := range given {
+					fields = append(fields, "filter."+name, v)
+				}
+				status, _, body := b.form("/plans", fields...)
+				refused(fmt.Sprint(fields), name+" must not be empty", status, body)
 			}
-			status, _, body := b.form("/plans", "action", action, "filter."+name, " ", "filter."+other, value)
-			refused(name+" in a form", name+" must not be empty", status, body)
 		}
 	}
 	for path, names := range map[string][]string{"/dead-letters": ui.DeadLetterNames(), "/events": ui.EventNames(), "/audit": ui.AuditNames()} {
 		for _, name := range names {
-			for _, face := range []string{"/api/v1", "/export"} {
-				status, _, body := b.get(face + path + "?" + name + "=%20")
-				refused(face+path, name+" must not be empty", status, body)
-			}
 			status, _, _ := b.get(path + "?" + name + "=")
 			require.Equal(t, http.StatusSeeOther, status, "the form of a page sends every field it has")
 		}
 	}
-	status, _, body := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"since": ["2h", "2000h"]}}`)
+	status, _, body := b.form("/plans", "action", "replay", "filter.since", "2h", "filter.since", "2000h")
 	refused("two beginnings", "takes one value", status, body)
 	require.Equal(t, before, b.count(`SELECT count(*) FROM outbox_plans`))
 }

@@ -3,7 +3,6 @@ package ui
 import (
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -129,18 +128,10 @@ type historyData struct {
 	Recent      []stats.HistoryStep
 }
 
-func historyParams(q url.Values) stats.HistoryParams {
-	return stats.HistoryParams{Span: one(q, "span", "1h"), Topic: one(q, "topic", ""), Type: one(q, "type", "")}
-}
-
-func readHistory(r *request) (stats.HistoryReport, error) {
-	return stats.History(r.Context(), r.outbox.DB, r.now, historyParams(r.URL.Query()))
-}
-
 func historyPage(r *request) (*view, error) {
 	q := r.URL.Query()
-	p := historyParams(q)
-	report, err := readHistory(r)
+	p := stats.HistoryParams{Span: one(q, "span", "1h"), Topic: one(q, "topic", ""), Type: one(q, "type", "")}
+	report, err := stats.History(r.Context(), r.outbox.DB, r.now, p)
 	if err != nil {
 		return nil, err
 	}

@@ -19,16 +19,12 @@ type laneData struct {
 	remedy
 }
 
-func readLane(r *request) (key string, rows []outbox.Event, err error) {
-	if key = one(r.URL.Query(), "key", ""); key == "" {
-		return "", nil, fault.Hint(fault.Usagef("specify key: an ordering key"), "/dead-letters?blocking=true lists what blocks one")
-	}
-	rows, err = r.outbox.Lane(r.Context(), key, laneRows+1)
-	return key, rows, err
-}
-
 func lanePage(r *request) (*view, error) {
-	key, rows, err := readLane(r)
+	key := one(r.URL.Query(), "key", "")
+	if key == "" {
+		return nil, fault.Hint(fault.Usagef("specify key: an ordering key"), "/dead-letters?blocking=true lists what blocks one")
+	}
+	rows, err := r.outbox.Lane(r.Context(), key, laneRows+1)
 	if err != nil {
 		return nil, err
 	}
@@ -50,12 +46,4 @@ func lanePage(r *request) (*view, error) {
 	}
 	v.Data = d
 	return v, nil
-}
-
-func laneAPI(r *request) (answer, error) {
-	_, rows, err := readLane(r)
-	if rows == nil {
-		rows = []outbox.Event{}
-	}
-	return answer{body: rows[:min(len(rows), laneRows)]}, err
 }

@@ -1,7 +1,6 @@
 package ui_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -35,14 +34,8 @@ func TestParkedEventsAreShown(t *testing.T) {
 			require.Contains(t, body, want, address)
 		}
 	}
-	_, _, body := b.get("/api/v1" + key)
-	var rows []struct{ ID string }
-	require.NoError(t, json.Unmarshal([]byte(body), &rows))
-	require.Len(t, rows, 2)
-	require.Equal(t, "00000000-0000-7000-8000-0000000000c1", rows[0].ID, "the head is first")
-
 	// Discarded, the head lets the key go; the event's id is as good as the dead letter's.
-	_, plan, body := b.form("/plans", "action", "discard", "ids", rows[0].ID)
+	_, plan, body := b.form("/plans", "action", "discard", "ids", "00000000-0000-7000-8000-0000000000c1")
 	require.NotEmpty(t, plan, body)
 	var name string
 	require.NoError(t, b.db.Pool.QueryRow(t.Context(), `SELECT current_database()`).Scan(&name))

@@ -73,8 +73,6 @@ func kindOf(r *http.Request) string {
 		return "asset"
 	case strings.HasPrefix(path, "/parts/"):
 		return "part"
-	case strings.HasPrefix(path, "/api/"):
-		return "api"
 	}
 	return "page"
 }

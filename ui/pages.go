@@ -146,9 +146,9 @@ type causesData struct {
 }
 
 func causesPage(r *request) (*view, error) {
-	by, err := grouping(r.URL.Query())
-	if err != nil {
-		return nil, err
+	by := one(r.URL.Query(), "by", "fingerprint")
+	if !slices.Contains(dlq.GroupBy(), by) {
+		return nil, fault.Usagef("by: %q is not one of %s", by, strings.Join(dlq.GroupBy(), ", "))
 	}
 	d := causesData{By: by, Ways: dlq.GroupBy(), Groups: r.snapshot.Causes[by]}
 	d.ReadAt, d.Late = r.snapshot.Late[by]
@@ -205,8 +205,8 @@ type listData struct {
 	Looked int64
 	// Count is how many rows match, in words. Newer is the address of the list as it will be.
 	Count, Newer string
-	// Link is the address that shows the same rows at another time, File that of a file with them.
-	Link, File string
+	// Link is the address that shows the same rows at another time.
+	Link string
 	// Chips are the filters in use, each with the address without it.
 	Chips                  []chip
 	Types, Reasons, Topics []string
@@ -239,7 +239,12 @@ func newList(r *request, path string, names []string, paged outbox.Paged) (listD
 	}
 	d.Looked = int64(paged.Looked)
 	d.addPages(path, q, paged.Next)
-	return d, d.fix(path, q, r.now)
+	var err error
+	if d.since, d.until, err = outbox.ParseSpan(one(q, "since", ""), one(q, "until", ""), r.now); err != nil {
+		return d, fault.As(fault.Usage, err)
+	}
+	d.Link = fixed(path, q, d.since, d.until)
+	return d, nil
 }
 
 func (d *listData) addTabs(path string, q url.Values, name, absent string, states ...string) {
@@ -268,7 +273,10 @@ func (d *listData) addPages(path string, q url.Values, next string) {
 
 func deadLettersPage(r *request) (*view, error) {
 	q := r.URL.Query()
-	rows, paged, err := listDeadLetters(r)
+	rows, paged, err := list(r, deadLetterFilter, func(f dlq.Filter, page outbox.Page, each func(dlq.Entry) error) (outbox.Paged, error) {
+		page.LookAt, page.LookFor = r.h.searchRows, searchTime
+		return r.outbox.ListDeadLetters(r.Context(), outbox.ListParams{Filter: f, Page: page}, each)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +298,9 @@ func deadLettersPage(r *request) (*view, error) {
 
 func eventsPage(r *request) (*view, error) {
 	q := r.URL.Query()
-	rows, paged, err := listEvents(r)
+	rows, paged, err := list(r, eventFilter, func(f outbox.Filter, page outbox.Page, each func(outbox.Event) error) (outbox.Paged, error) {
+		return r.outbox.ListEvents(r.Context(), outbox.ListParams{Filter: f, Page: page}, each)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +328,10 @@ func withParked(r *request, rows []outbox.Event) ([]outbox.Event, error) {
 }
 
 func plansPage(r *request) (*view, error) {
-	rows, paged, err := listPlans(r)
+	all := func(url.Values, time.Time) (struct{}, error) { return struct{}{}, nil }
+	rows, paged, err := list(r, all, func(_ struct{}, page outbox.Page, each func(dlq.Plan) error) (outbox.Paged, error) {
+		return r.outbox.ListPlans(r.Context(), dlq.ListPlansParams{Page: page}, each)
+	})
 	if err != nil {
 		return nil, err
 	}

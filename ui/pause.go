@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
@@ -10,19 +8,13 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// pauseRequest asks for a pause: for a while such as 2h, or until it is resumed.
-type pauseRequest struct {
-	noted
-
-	For string `json:"for"`
-}
-
-func pauseTopic(r *request, p pauseRequest) (answer, error) {
-	params, err := r.pause(p.Note)
+// pauseTopic pauses a topic for a while such as 2h, or until it is resumed.
+func pauseTopic(r *request) (answer, error) {
+	params, err := r.pause()
 	if err != nil {
 		return answer{}, err
 	}
-	if text := strings.TrimSpace(p.For); text != "" {
+	if text := r.field("for"); text != "" {
 		if params.For, err = words.ParseDuration(text); err != nil || params.For < time.Second {
 			return answer{}, fault.Usagef("for: %q is not a time of a second or more, such as 2h", text)
 		}
@@ -30,26 +22,29 @@ func pauseTopic(r *request, p pauseRequest) (answer, error) {
 	if err := r.outbox.CheckPause(r.Context(), &params); err != nil {
 		return answer{}, err
 	}
-	return r.paused(r.outbox.Pause(r.Context(), params))
+	_, err = r.outbox.Pause(r.Context(), params)
+	return r.paused(err)
 }
 
-func resumeTopic(r *request, p noted) (answer, error) {
-	params, err := r.pause(p.Note)
+func resumeTopic(r *request) (answer, error) {
+	params, err := r.pause()
 	if err != nil {
 		return answer{}, err
 	}
-	return r.paused(r.outbox.Resume(r.Context(), params))
+	_, err = r.outbox.Resume(r.Context(), params)
+	return r.paused(err)
 }
 
-func (r *request) pause(note string) (p outbox.PauseParams, err error) {
-	if note = strings.TrimSpace(note); note == "" {
+func (r *request) pause() (p outbox.PauseParams, err error) {
+	note := r.field("note")
+	if note == "" {
 		return p, fault.Usagef("say why, for the audit")
 	}
 	return outbox.PauseParams{Kind: outbox.PauseTopic, Value: r.PathValue("topic"), Actor: r.who.Name, Note: note, Detail: r.detail()}, nil
 }
 
-// paused answers with what became of a pause, which the figures have before the next snapshot.
-func (r *request) paused(found outbox.PauseResult, err error) (answer, error) {
+// paused leads to the topics, whose figures have the pause before the next snapshot.
+func (r *request) paused(err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
@@ -57,5 +52,5 @@ func (r *request) paused(found outbox.PauseResult, err error) (answer, error) {
 	if err == nil {
 		r.h.snapshots.pauses(held)
 	}
-	return answer{at: "/topics", status: http.StatusOK, body: found}, err
+	return answer{at: "/topics"}, err
 }

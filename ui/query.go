@@ -17,6 +17,9 @@ import (
 const (
 	defaultRows = 50
 	mostRows    = 1000
+	// searchRows and searchTime limit one request that looks for an error; the next goes on.
+	searchRows = 100_000
+	searchTime = time.Second
 )
 
 // deadLetterQuery and eventQuery are the lists without a filter.
@@ -131,4 +134,42 @@ func command(words string, q url.Values, filters []string) string {
 		}
 	}
 	return words
+}
+
+// list reads one part of a list. parse reads its filters at the database's time, and read passes
+// the rows that they select.
+func list[F, T any](
+	r *request, parse func(url.Values, time.Time) (F, error), read func(F, outbox.Page, func(T) error) (outbox.Paged, error),
+) (rows []T, paged outbox.Paged, err error) {
+	q := r.URL.Query()
+	if err := given(q, "limit", "cursor"); err != nil {
+		return nil, paged, err
+	}
+	page, err := readPage(q)
+	if err != nil {
+		return nil, paged, err
+	}
+	filter, err := parse(q, r.now)
+	if err != nil {
+		return nil, paged, err
+	}
+	paged, err = read(filter, page, func(row T) error { rows = append(rows, row); return nil })
+	return rows, paged, err
+}
+
+// fixed is the address of a list that shows the same rows tomorrow: a time such as 2h ago becomes an
+// instant.
+func fixed(path string, q url.Values, since, until time.Time) string {
+	same := url.Values{}
+	for name, v := range q {
+		if name != "cursor" {
+			same[name] = v
+		}
+	}
+	for name, at := range map[string]time.Time{"since": since, "until": until} {
+		if !at.IsZero() {
+			same.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return path + "?" + same.Encode()
 }

@@ -2,9 +2,10 @@ package ui_test
 
 import (
 	"context"
-	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -89,16 +90,12 @@ func TestDoctorIsAskedOnceAMinute(t *testing.T) {
 		_, _, body := b.get("/doctor")
 		require.Contains(t, body, "VACUUM outbox_events")
 	}
-	_, _, body := b.get("/api/v1/doctor")
-	require.Contains(t, body, "vacuum is late")
 	require.Equal(t, 1, asked)
 
 	none := setup2(t, b, "")
 	status, _, _ := none.get("/doctor")
 	require.Equal(t, http.StatusNotFound, status)
-	status, _, _ = none.get("/api/v1/config")
-	require.Equal(t, http.StatusNotFound, status)
-	status, _, body = none.get("/settings")
+	status, _, body := none.get("/settings")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "its own configuration")
 }
@@ -107,9 +104,8 @@ func TestDoctorIsAskedOnceAMinute(t *testing.T) {
 func TestCausesShowWhatWasDoneBefore(t *testing.T) {
 	b := setup(t, operators)
 	b.kill(3, "max_attempts")
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"fingerprint": "f2"}, "note": "broker is back"}`)
-	plan = b.reaches(plan.ID, "ready")
-	_, _, _ = b.api(http.MethodPost, "/plans/"+plan.ID+"/run", fmt.Sprintf(`{"confirm": {"count": 3, "database": %q}}`, plan.Database.Name))
+	plan := b.plan("ready", "action", "replay", "filter.fingerprint", "f2", "note", "broker is back")
+	_, _, _ = b.run(plan)
 	b.reaches(plan.ID, "done")
 	_, err := b.db.Pool.Exec(t.Context(), `INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, topic, fingerprint, failed_at)
 SELECT event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, 11, topic, fingerprint, now() + interval '1 second' FROM outbox_dlq WHERE state = 'replayed' LIMIT 1`)
@@ -145,15 +141,11 @@ func TestDeadLettersThatOthersWaitFor(t *testing.T) {
 	require.NotContains(t, body, deadID)
 	_, _, body = b.get("/dead-letters?blocking=false")
 	require.Contains(t, body, deadID)
-	_, _, body = b.get("/api/v1/dead-letters?blocking=true")
-	require.Contains(t, body, "0000000000dc")
-	require.NotContains(t, body, deadID)
 	status, _, body = b.get("/dead-letters?blocking=yes")
 	require.Equal(t, http.StatusBadRequest, status)
 	require.Contains(t, body, "neither true nor false")
 
-	_, plan, _ := b.api(http.MethodPost, "/plans", `{"action": "replay", "filter": {"blocking": "true"}, "note": "broker is back"}`)
-	require.EqualValues(t, 1, b.reaches(plan.ID, "ready").Total)
+	require.EqualValues(t, 1, b.plan("ready", "action", "replay", "filter.blocking", "true", "note", "broker is back").Total)
 }
 
 // The trace of an event is named, also to those who may not read its headers, and linked where traces have an address.
@@ -172,4 +164,21 @@ func TestTheTraceOfAnEvent(t *testing.T) {
 	}
 	_, _, page := b.get("/events/00000000-0000-7000-8000-0000000000e1")
 	require.NotContains(t, page, "Trace</dt>")
+}
+
+// linked finds the address that a pattern captures on a page.
+func linked(t *testing.T, page, pattern string) string {
+	t.Helper()
+	found := regexp.MustCompile(pattern).FindStringSubmatch(page)
+	require.NotNil(t, found, page)
+	return html.UnescapeString(found[1])
+}
+
+// The link of a list shows the same rows tomorrow.
+func TestACopiedLinkKeepsItsTime(t *testing.T) {
+	b := setup(t, nil)
+	_, _, page := b.get("/events?since=24h&status=published")
+	require.Regexp(t, `^/events\?since=20\d\d-\d\d-\d\dT[^&]+Z&status=published$`, linked(t, page, `data-link="([^"]*)"`))
+	_, _, page = b.get("/dead-letters?reason=max_attempts")
+	require.Equal(t, "/dead-letters?reason=max_attempts", linked(t, page, `data-link="([^"]*)"`), "nothing is narrowed that was not")
 }

@@ -3,7 +3,6 @@ package ui
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,7 +13,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/safetext"
 )
 
-// fail answers with an error, as a page or as a problem document.
+// fail answers with a page that names the error.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	err = fault.Database(err)
 	if to, ok := errors.AsType[elsewhere](err); ok {
@@ -32,16 +31,10 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if broken && r.Context().Err() == nil { // the caller has not gone
 		h.cfg.Log(r.URL.Path, err)
 	}
-	if isAPI(r) {
-		writeProblem(w, status, err)
-		return
-	}
 	h.render(w, r, status, &view{Title: errorTitle(r.Method, status), template: "error", Data: map[string]string{
 		"Text": safetext.Redact(err.Error()), "Hint": fault.HintOf(err), "Back": backOf(r),
 	}})
 }
-
-func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
 
 func errorTitle(method string, status int) string {
 	title := map[int]string{
@@ -107,26 +100,4 @@ func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *
 	if _, err := out.WriteTo(w); err != nil && !errors.Is(err, context.Canceled) {
 		h.cfg.Log(r.URL.Path, err)
 	}
-}
-
-// problem is an error of the API (RFC 9457), with the word of the exit code that the command line
-// would have.
-type problem struct {
-	Status int    `json:"status"`
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-	Hint   string `json:"hint,omitempty"`
-	Code   string `json:"code"`
-}
-
-func writeProblem(w http.ResponseWriter, status int, err error) {
-	kind, _ := fault.KindOf(err)
-	p := problem{Status: status, Title: http.StatusText(status), Detail: safetext.Redact(err.Error()), Hint: fault.HintOf(err), Code: string(kind)}
-	if status == http.StatusTooManyRequests {
-		p.Code = "busy"
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	doc, _ := json.Marshal(p)                        // texts and a number, which cannot fail
-	_, _ = w.Write(append(safetext.JSON(doc), '\n')) // the caller has gone
 }

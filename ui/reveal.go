@@ -3,7 +3,6 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
 	"net/url"
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
@@ -28,29 +27,28 @@ type payloadData struct {
 	Cut        bool
 }
 
-type revealRequest struct {
-	noted
-
-	File word `json:"file"`
-}
-
 // reveal answers with the payload at once: an address that shows it would stay in the browser's
 // history.
-func reveal(r *request, p revealRequest) (answer, error) {
-	found, err := r.outbox.Reveal(r.Context(), dlq.RevealParams{ID: r.PathValue("id"), Actor: r.who.Name, Note: p.Note, Detail: r.detail()})
+func reveal(r *request) (answer, error) {
+	file, err := r.ticked("file")
+	if err != nil {
+		return answer{}, err
+	}
+	note := r.field("note")
+	found, err := r.outbox.Reveal(r.Context(), dlq.RevealParams{ID: r.PathValue("id"), Actor: r.who.Name, Note: note, Detail: r.detail()})
 	if err != nil {
 		return answer{}, err
 	}
 	payload := indented(found.Payload)
-	if file, err := p.File.yes("file"); file || err != nil {
-		return answer{file: "payload-" + found.EventID + ".txt", text: payload}, err
+	if file {
+		return answer{file: "payload-" + found.EventID + ".txt", text: payload}, nil
 	}
-	d := payloadData{EventID: found.EventID, Payload: payload, Headers: indented(found.Headers), Back: backOf(r.Request), Note: p.Note}
+	d := payloadData{EventID: found.EventID, Payload: payload, Headers: indented(found.Headers), Back: backOf(r.Request), Note: note}
 	if len(d.Payload) > inlineBytes {
 		d.Payload, d.Cut = d.Payload[:inlineBytes], true
 	}
 	page := &view{Title: "Payload", Command: "outboxctl event show " + found.EventID + " --payload", template: "payload", Data: d}
-	return answer{status: http.StatusOK, body: found, page: page}, nil
+	return answer{page: page}, nil
 }
 
 // indented is JSON over several lines, with every number as it was written.
@@ -65,24 +63,12 @@ func indented(doc json.RawMessage) string {
 	return safetext.Block(out.String())
 }
 
-type forgetRequest struct {
-	Consumer string `json:"consumer"`
-	Confirm  string `json:"confirm"`
-	Note     string `json:"note"`
-	Inbox    word   `json:"inbox"`
-}
-
 // forget makes a consumer forget an event, and so process it once more.
-func forget(r *request, p forgetRequest) (answer, error) {
-	inbox, err := p.Inbox.yes("inbox")
-	if err != nil {
-		return answer{}, err
+func forget(r *request) (answer, error) {
+	consumer := r.field("consumer")
+	if r.field("confirm") != consumer {
+		return answer{}, fault.Hint(fault.Preconditionf("not confirmed: type the name of the consumer, %q", consumer), "nothing was changed")
 	}
-	if p.Confirm != p.Consumer {
-		return answer{}, fault.Hint(fault.Preconditionf("not confirmed: type the name of the consumer, %q", p.Consumer), "nothing was changed")
-	}
-	found, err := r.outbox.Forget(r.Context(), idem.ForgetParams{
-		ID: r.PathValue("id"), Consumer: p.Consumer, Inbox: inbox, Actor: r.who.Name, Note: p.Note, Detail: r.detail(),
-	})
-	return answer{at: "/events/" + url.PathEscape(r.PathValue("id")), status: http.StatusOK, body: found}, err
+	_, err := r.outbox.Forget(r.Context(), idem.ForgetParams{ID: r.PathValue("id"), Consumer: consumer, Actor: r.who.Name, Note: r.field("note"), Detail: r.detail()})
+	return answer{at: "/events/" + url.PathEscape(r.PathValue("id"))}, err
 }

@@ -50,13 +50,10 @@ UPDATE outbox_events SET payload_json = '{"id": 9007199254740993, "text": "<scri
 	require.Contains(t, header.Get("Content-Disposition"), "attachment; filename=")
 	require.Equal(t, "no-store", header.Get("Cache-Control"))
 	require.Contains(t, body, secret)
-	status, _, body = b.send(http.MethodPost, "/api/v1/dead-letters/"+deadID+"/reveal", jsonType, `{"note": "x"}`)
-	require.Equal(t, http.StatusOK, status, body)
-	require.Contains(t, body, `"payload":{"data":"canary-7f3a"}`)
-	require.EqualValues(t, 3, audits())
-	status, _, _ = b.send(http.MethodPost, "/api/v1/events/00000000-0000-7000-8000-0000000000ff/reveal", jsonType, `{"note": "x"}`)
+	require.EqualValues(t, 2, audits())
+	status, _, _ = b.form("/events/00000000-0000-7000-8000-0000000000ff/reveal", "note", "x")
 	require.Equal(t, http.StatusNotFound, status)
-	require.EqualValues(t, 3, audits())
+	require.EqualValues(t, 2, audits())
 }
 
 func TestWhoMayReveal(t *testing.T) {
@@ -75,9 +72,6 @@ func TestWhoMayReveal(t *testing.T) {
 			b := setup(t, tc.change)
 			for _, path := range []string{"/events/" + eventID + "/reveal", "/dead-letters/" + deadID + "/reveal"} {
 				status, _, body := b.send(http.MethodPost, path, formType, "note=x")
-				require.Equal(t, tc.want, status)
-				require.NotContains(t, body, secret)
-				status, _, body = b.send(http.MethodPost, "/api/v1"+path, jsonType, `{"note": "x"}`)
 				require.Equal(t, tc.want, status)
 				require.NotContains(t, body, secret)
 			}
@@ -119,6 +113,6 @@ func TestAConsumerForgets(t *testing.T) {
 	status, to, body := b.form("/events/"+eventID+"/forget", "consumer", "shop", "confirm", "shop", "note", "it lost its index")
 	require.Equal(t, []any{http.StatusSeeOther, "/events/" + eventID}, []any{status, to}, body)
 	require.EqualValues(t, 1, b.count(`SELECT count(*) FROM outbox_audit WHERE action = 'consumer.forget' AND actor = 'ann@example.com' AND note = 'it lost its index' AND detail ->> 'via' = 'ui'`))
-	status, _, body = b.send(http.MethodPost, "/api/v1/events/"+eventID+"/forget", jsonType, `{"consumer": "shop", "confirm": "shop", "note": "x"}`)
+	status, _, body = b.form("/events/"+eventID+"/forget", "consumer", "shop", "confirm", "shop", "note", "x")
 	require.Equal(t, http.StatusNotFound, status, body)
 }

@@ -10,17 +10,14 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-// A route is one address: a page, an answer of the API below /api/v1, or both.
+// A route is the address of a page.
 type route struct {
 	path string
 	page func(*request) (*view, error)
-	api  func(*request) (answer, error)
 	// takes are the names that its query may have: a typing error must not widen a set. nil: any.
 	takes []string
 	// form pages are asked for by a form, which sends every field it has, also empty ones.
 	form bool
-	// file: the list can be taken as a file, of what the API's list has.
-	file bool
 	// still routes need no database, and answer while it is away.
 	still bool
 	// fresh routes show what was just changed here, which a replica may not have yet.
@@ -30,49 +27,38 @@ type route struct {
 	beside    func(snapshot) string
 }
 
-// table is every address besides the assets and the API's description.
+// table is every page.
 func (h *Handler) table() []route {
 	none, plans, audit := []string{}, listNames(nil), listNames(auditNames())
 	letters, events := listNames(deadLetterNames()), listNames(eventNames())
 	failures, history := []string{"consumer", "state", "type", "namespace", "tenant"}, []string{"span", "topic", "type"}
 	return []route{
 		{path: "/{$}", page: overviewPage, takes: none, still: true, menu: "Overview", key: "o"},
-		{path: "/causes", page: causesPage, api: causesAPI, takes: []string{"by"}, form: true, still: true, menu: "Causes", key: "c", beside: openCauses},
+		{path: "/causes", page: causesPage, takes: []string{"by"}, form: true, still: true, menu: "Causes", key: "c", beside: openCauses},
 		{
-			path: "/dead-letters", page: deadLettersPage, api: rows(listDeadLetters), takes: letters, form: true, file: true,
+			path: "/dead-letters", page: deadLettersPage, takes: letters, form: true,
 			menu: "Dead letters", key: "d", beside: openLetters,
 		},
-		{path: "/dead-letters/{id}", page: deadLetterPage, api: body(readLetter)},
+		{path: "/dead-letters/{id}", page: deadLetterPage},
 		{
-			path: "/events", page: eventsPage, api: rows(listEvents), takes: events, form: true, file: true,
+			path: "/events", page: eventsPage, takes: events, form: true,
 			menu: "Events", key: "e", beside: waitingEvents,
 		},
-		{path: "/events/{id}", page: eventPage, api: body(readEvent)},
-		{path: "/events/{id}/why", api: whyAPI},
-		{path: "/events/{id}/consumers", api: consumersAPI},
-		{path: "/ordering-keys", page: lanePage, api: laneAPI, takes: []string{"key"}},
+		{path: "/events/{id}", page: eventPage},
+		{path: "/ordering-keys", page: lanePage, takes: []string{"key"}},
 		{path: "/plans/{id}", page: planPage, takes: []string{confirmedBefore}, fresh: true},
-		{path: "/plans", page: plansPage, api: rows(listPlans), takes: plans, fresh: true, menu: "Plans", key: "p", beside: plansUnderWay},
-		{path: "/topics", page: topicsPage, api: figures(topics), takes: none, still: true, menu: "Topics", key: "t"},
-		{path: "/publishers", page: publishersPage, api: figures(publishersOf), takes: none, still: true, menu: "Publishers", key: "b"},
+		{path: "/plans", page: plansPage, takes: plans, fresh: true, menu: "Plans", key: "p", beside: plansUnderWay},
+		{path: "/topics", page: topicsPage, takes: none, still: true, menu: "Topics", key: "t"},
+		{path: "/publishers", page: publishersPage, takes: none, still: true, menu: "Publishers", key: "b"},
 		{path: "/consumers", page: consumersPage, takes: failures, menu: "Consumers", key: "u", beside: failingConsumers},
-		{path: "/history", page: historyPage, api: body(readHistory), takes: history, form: true, menu: "History", key: "i"},
+		{path: "/history", page: historyPage, takes: history, form: true, menu: "History", key: "i"},
 		{path: "/catalogue", page: cataloguePage, takes: none, menu: "Catalogue", key: "l"},
 		{path: "/catalogue/{type}", page: typePage, takes: []string{"namespace"}},
-		{path: "/audit", page: auditPage, api: rows(listAudit), takes: audit, form: true, file: true, menu: "Audit", key: "a"},
-		{path: "/audit/{run}", page: auditRunPage, api: body(readRun), takes: none},
+		{path: "/audit", page: auditPage, takes: audit, form: true, menu: "Audit", key: "a"},
+		{path: "/audit/{run}", page: auditRunPage, takes: none},
 		{path: "/doctor", page: doctorPage, takes: []string{"again"}, still: true, menu: "Doctor", key: "h"},
 		{path: "/settings", page: settingsPage, takes: none, still: true, menu: "Settings", key: "s"},
 		{path: "/search", page: searchPage, takes: []string{"q"}},
-		{path: "/plans/{id}", api: body(readPlan), fresh: true},
-		{path: "/me", api: meAPI, takes: none, still: true},
-		{path: "/stats", api: figures(everything), takes: none, still: true},
-		{path: "/consumers", api: consumerListAPI, takes: none},
-		{path: "/consumers/failures", api: failuresAPI, takes: failures},
-		{path: "/registry", api: registryAPI, takes: none, still: true},
-		{path: "/registry/{type}", api: body(readType), takes: []string{"namespace"}},
-		{path: "/doctor", api: doctorAPI, takes: none, still: true},
-		{path: "/config", api: configAPI, takes: none, still: true},
 	}
 }
 
@@ -125,15 +111,8 @@ func plansUnderWay(s snapshot) string {
 func (h *Handler) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, to := range h.table() {
-		handle := func(here bool, below string, serve func(http.ResponseWriter, *http.Request, route)) {
-			if here {
-				mux.HandleFunc("GET "+below+to.path, func(w http.ResponseWriter, r *http.Request) { serve(w, r, to) })
-			}
-		}
-		handle(to.page != nil, "", h.servePage)
-		handle(to.page != nil, "/parts", h.servePart)
-		handle(to.api != nil, "/api/v1", h.serveAPI)
-		handle(to.file, "/export", h.serveExport)
+		mux.HandleFunc("GET "+to.path, func(w http.ResponseWriter, r *http.Request) { h.servePage(w, r, to) })
+		mux.HandleFunc("GET /parts"+to.path, func(w http.ResponseWriter, r *http.Request) { h.servePart(w, r, to) })
 	}
 	closed := http.NewServeMux() // what would change something: it does not exist where it is not allowed
 	for _, c := range h.changeRoutes() {
@@ -141,14 +120,11 @@ func (h *Handler) routes() *http.ServeMux {
 		if c.open {
 			to = mux
 		}
-		serve := func(w http.ResponseWriter, r *http.Request) { h.serveChange(w, r, c.do) }
-		to.HandleFunc("POST "+c.path, serve)
-		to.HandleFunc(c.api, serve)
+		to.HandleFunc("POST "+c.path, func(w http.ResponseWriter, r *http.Request) { h.serveChange(w, r, c) })
 	}
 	if h.cfg.Leave != nil {
 		mux.HandleFunc("POST /sign-out", h.serveSignOut)
 	}
-	mux.HandleFunc("GET /api/v1/openapi.json", h.serveOpenAPI)
 	if h.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(h.cfg.Metrics, promhttp.HandlerOpts{}))
 	}
@@ -158,16 +134,13 @@ func (h *Handler) routes() *http.ServeMux {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		_, change := closed.Handler(r)
 		allowed := methods(mux, r)
-		switch {
-		case change == "" && allowed != nil:
+		if change == "" && allowed != nil {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			err := fault.Usagef("%s is not what this address takes: %s", r.Method, strings.Join(allowed, ", "))
 			h.fail(w, r, statusError{http.StatusMethodNotAllowed, err})
-		case isAPI(r):
-			h.fail(w, r, fault.NotFoundf("no such address: %s %s", r.Method, r.URL.Path))
-		default:
-			h.fail(w, r, fault.NotFoundf("there is no page at this address"))
+			return
 		}
+		h.fail(w, r, fault.NotFoundf("there is no page at this address"))
 	})
 	return mux
 }
@@ -175,7 +148,7 @@ func (h *Handler) routes() *http.ServeMux {
 // methods are those that an address answers.
 func methods(mux *http.ServeMux, r *http.Request) (allowed []string) {
 	other := r.Clone(r.Context())
-	for _, other.Method = range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+	for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
 		if _, pattern := mux.Handler(other); pattern != "" && pattern != "/" {
 			allowed = append(allowed, other.Method)
 		}

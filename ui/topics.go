@@ -10,30 +10,27 @@ import (
 
 // topicRow is a topic of the catalogue, with its figures of the snapshot.
 type topicRow struct {
-	Name string `json:"topic"`
+	Name string
 	// Physical is its name at the broker; empty: it is not configured here.
-	Physical   string      `json:"physical,omitempty"`
-	EventTypes []string    `json:"eventTypes"`
-	Figures    stats.Group `json:"figures"`
+	Physical   string
+	EventTypes []string
+	Figures    stats.Group
 	// Troubles are what publishers say of it, as long as they can not publish to it.
-	Troubles []stats.TopicState `json:"troubles"`
+	Troubles []stats.TopicState
 	// Pause is what an operator has paused it by.
-	Pause *outbox.HeldPause `json:"pause"`
+	Pause *outbox.HeldPause
 }
 
 // topics are all topics of the catalogue, with their figures of s, which may be nil.
-func topics(r *request, s *stats.Report) []topicRow {
-	rows, types := []topicRow{}, map[string][]string{}
+func topics(r *request, s *stats.Report) (rows []topicRow) {
+	types := map[string][]string{}
 	for _, n := range r.outbox.Registry.Names() {
 		if !slices.Contains(types[n.Topic], n.Name) {
 			types[n.Topic] = append(types[n.Topic], n.Name)
 		}
 	}
 	for _, name := range r.outbox.Registry.TopicNames() {
-		row := topicRow{
-			Name: name, Physical: r.h.cfg.Topics[name], EventTypes: types[name],
-			Figures: stats.Group{Key: name}, Troubles: []stats.TopicState{},
-		}
+		row := topicRow{Name: name, Physical: r.h.cfg.Topics[name], EventTypes: types[name], Figures: stats.Group{Key: name}}
 		if s != nil {
 			for _, g := range s.Groups {
 				if g.Key == name {
@@ -63,18 +60,11 @@ func topicsPage(r *request) (*view, error) {
 	}, nil
 }
 
-// publishersOf are all publishers of a report, which may be nil: those that are alive, and behind
-// them those that are not.
-func publishersOf(_ *request, s *stats.Report) []dispatch.Peer {
-	if s == nil {
-		return []dispatch.Peer{}
-	}
-	return append(append([]dispatch.Peer{}, s.Publishers...), s.Gone...)
-}
-
+// publishersPage shows the publishers that are alive, then those that are not.
 func publishersPage(r *request) (*view, error) {
-	return &view{
-		Title: "Publishers", Command: "outboxctl publishers", Live: true, template: "publishers",
-		Data: publishersOf(r, r.snapshot.Stats),
-	}, nil
+	var all []dispatch.Peer
+	if s := r.snapshot.Stats; s != nil {
+		all = slices.Concat(s.Publishers, s.Gone)
+	}
+	return &view{Title: "Publishers", Command: "outboxctl publishers", Live: true, template: "publishers", Data: all}, nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/outboxctl/outboxctl/internal/words"
 )
 
-//go:embed templates/*.html assets/* openapi.yaml
+//go:embed templates/*.html assets/*
 var files embed.FS
 
 // view is a page, and what all of them show.

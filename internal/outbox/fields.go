@@ -7,8 +7,8 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 )
 
-// Field is one filter of a query, under the name that it has as a flag, in an address and in the
-// API.
+// Field is one filter of a query, under the name that it has as a flag, and in an
+// address.
 type Field struct {
 	Name string
 	// Help says which rows it chooses; %s is what happened to them at the times of the query.

@@ -336,7 +336,7 @@ func (at *servedPage) measure(ctx context.Context, r *bench.Trial, v *Viewing) {
 	for _, path := range []string{
 		"/", "/causes", "/causes?by=reason", "/dead-letters", "/dead-letters?limit=100&state=all", "/dead-letters?reason=max_attempts", "/dead-letters?fingerprint=" + fingerprint,
 		"/dead-letters/" + letter, "/events", "/events?status=published", "/events/" + event, "/events?aggregate=" + event, "/search?q=" + letter, "/plans", "/topics", "/history", "/history?span=24h", "/history?span=7d", "/catalogue", "/audit",
-		"/api/v1/stats", "/api/v1/causes", "/api/v1/dead-letters?limit=1000",
+		"/dead-letters?limit=1000",
 	} {
 		v.Pages = append(v.Pages, at.cost(ctx, path))
 	}

@@ -32,7 +32,7 @@ func TestTheDatabaseGoesAndComesBack(t *testing.T) {
 	b.seeText("The database does not answer")
 	b.see(pillSays + `.startsWith("Disconnected since ") && document.body.classList.contains("stale")`)
 	require.Equal(t, figure, js[string](b, `document.querySelector(".figure").textContent`), "the last figures stay")
-	require.Equal(t, http.StatusServiceUnavailable, s.status(http.MethodGet, "/api/v1/dead-letters"))
+	require.Equal(t, http.StatusServiceUnavailable, s.status(http.MethodGet, "/dead-letters"))
 	b.open("/dead-letters")
 	b.seeText("The database does not answer")
 
