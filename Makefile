@@ -17,23 +17,19 @@ TEST_ARGS ?=
 # Every package of the modules in go.work; ./... would stop at the first go.mod below. Those that take longest begin first, so
 # that none of them is the last and alone.
 TEST_PKGS ?= ./lab/browser ./cmd ./internal/migrate ./internal/consumer work
-# Most tests wait for servers: with one for each core, the default, the cores wait as well. Under the race detector fewer, so
-# that on a busy machine each is answered within the seconds that the program gives a server.
-TEST_PARALLEL ?= $(if $(RACE),4,8)
-# Packages at a time: one more than there are cores, but under the race detector, where leases of two seconds would run out.
-TEST_PACKAGES ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + $(if $(RACE),0,1) )))
+# What shares memory between goroutines: engine, consumers, brokers, page, dev stack.
+RACE_PKGS ?= ./internal/dispatch ./dispatch/... ./consume/... ./internal/consumer ./internal/broker/... ./internal/devstack \
+	./internal/forward ./internal/signin/... ./internal/stats ./internal/telemetry ./ui
+# Most tests wait for servers: with one for each core, the default, the cores wait as well.
+TEST_PARALLEL ?= 8
+# Packages at a time: one more than there are cores.
+TEST_PACKAGES ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 
 # The commit's date, not the clock's: the same commit builds the same bytes. A source archive has no git; then say so.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 DATE ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X $(PKG)/cmd.version=$(VERSION) -X $(PKG)/cmd.commit=$(COMMIT) -X $(PKG)/cmd.date=$(DATE)
-
-# Set by test-race. The detector needs a C compiler; without one the suite still runs, and says what is missing.
-RACE ?=
-# Memory for time: what collects garbage only at a gigabyte, linker included; a detector's memory is several times that. make
-# lint runs vet, over everything and once.
-TEST_MEMORY ?= $(if $(RACE),GOGC=150,GOGC=off GOMEMLIMIT=1GiB)
 
 .PHONY: help
 help: ## list the targets
@@ -56,16 +52,28 @@ run: setup build ## start the embedded stack with demo traffic (RUN_ARGS="--for 
 run-outbox-publisher: build ## start the publisher against the configured or the running stack (PUBLISH_ARGS=…)
 	$(BIN)/outboxctl publish $(PUBLISH_ARGS)
 
+# suite runs packages in one folder for their servers and reports each as it finishes: $(call suite,FLAGS,PACKAGES)
+define suite
+@scripts/setup.sh test
+@run=$$(mktemp -d); trap 'rm -rf "$$run"' EXIT; $(GO) build -o "$$run/suite" ./tools/suite; echo "running: go test $(1) $(TEST_ARGS) $(2)"; \
+OUTBOXTEST_RUN=$$run $(GO) test -json -vet=off -shuffle=on -timeout 45m $(1) $(TEST_ARGS) $(2) | "$$run/suite"
+endef
+
 .PHONY: test
-test: ## run the whole suite against real PostgreSQL and Redis (TEST_PKGS=…, TEST_ARGS=…)
-	@scripts/setup.sh test
-	run=$$(mktemp -d); trap 'rm -rf "$$run"' EXIT; \
-	OUTBOXTEST_RUN=$$run $(TEST_MEMORY) $(GO) test $(RACE) -vet=off -shuffle=on -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 45m $(TEST_ARGS) $(TEST_PKGS)
+# Memory for time: garbage is collected only at a gigabyte, the linker's included. make lint runs vet, over everything and once.
+test: export GOGC ?= off
+test: export GOMEMLIMIT ?= 1GiB
+test: ## run the whole suite against real PostgreSQL and Redis: 4 minutes (TEST_PKGS=…, TEST_ARGS=…)
+	$(call suite,-p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL),$(TEST_PKGS))
 
 .PHONY: test-race
-test-race: ## the same under the race detector, as the pipeline runs it
+test-race: ## run what goroutines share under the race detector (RACE_PKGS=work for the whole suite, TEST_ARGS=…)
 	@[ "$$($(GO) env CGO_ENABLED)" = 1 ] || echo "running WITHOUT the race detector: no C compiler found"
-	@$(MAKE) --no-print-directory test RACE=$$([ "$$($(GO) env CGO_ENABLED)" != 1 ] || echo -race)
+	$(call suite,$$([ "$$($(GO) env CGO_ENABLED)" != 1 ] || echo -race) -p 2 -parallel 4,$(RACE_PKGS))
+
+.PHONY: nightly
+nightly: ## run what is too slow for every change: suite under the race detector, torture of an hour, matrix, mutants, …
+	@.ci/nightly
 
 # The versions of PostgreSQL to run on: make test-matrix MATRIX="14 18" MATRIX_STEPS="test bench".
 MATRIX ?=
@@ -91,8 +99,8 @@ torture: ## run everything under faults and check the invariants (SEED=…, DURA
 	$(BIN)/torture -program $(BIN)/outboxctl-failpoints -seed $(SEED) -duration $(DURATION) -rate $(RATE) $(TORTURE_ARGS)
 
 .PHONY: torture-short
-torture-short: ## the torture run of the pipeline: three minutes, once more at a third of the rate should the machine be too busy
-	@$(MAKE) --no-print-directory torture DURATION=3m TORTURE_ARGS="-tries 2"
+torture-short: ## the torture run of the pipeline: a minute, once more at a third of the rate should the machine be too busy
+	@$(MAKE) --no-print-directory torture DURATION=1m TORTURE_ARGS="-tries 2"
 
 .PHONY: mutants
 mutants: ## plant known bugs one by one; each must be found (MUTANTS="name …")
