@@ -123,22 +123,18 @@ func TestNodeAway(t *testing.T) {
 }
 
 // A node that restarts is published to again, and one whose memory is full takes nothing until it has room: both cost no
-// event anything.
+// event anything. It is not parallel: the node is the one of all tests.
 func TestNodeRestartsAndIsFull(t *testing.T) {
-	t.Parallel()
 	node.Need(t)
-	own, err := rabbittest.Start()
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, own.Stop()) })
-	topic := own.Topic(t, amqp.Table{"x-queue-type": "quorum"})
-	p := connect(t, rabbitmq.Config{URL: own.URL(rabbittest.Admin)}).NewPublisher(map[string]string{"orders": topic})
+	topic := node.Topic(t, amqp.Table{"x-queue-type": "quorum"})
+	p := connect(t, rabbitmq.Config{URL: node.URL(rabbittest.Admin)}).NewPublisher(map[string]string{"orders": topic})
 	require.NoError(t, p.Publish(t.Context(), "orders", messages("before", 1, 10))[0].Err)
 	untilTaken := func(prefix string) {
 		for p.Publish(t.Context(), "orders", messages(prefix, 1, 10))[0].Err != nil {
 			require.NoError(t, t.Context().Err())
 		}
 	}
-	own.Control(t, "stop_app")
+	node.Control(t, "stop_app")
 	for p.Ready(t.Context(), "orders") == nil {
 		require.NoError(t, t.Context().Err())
 	}
@@ -146,10 +142,10 @@ func TestNodeRestartsAndIsFull(t *testing.T) {
 		require.Equal(t, dispatch.Retryable, dispatch.ClassOf(r.Err), "%v", r.Err)
 		require.ErrorIs(t, r.Err, dispatch.ErrUnsent)
 	}
-	own.Control(t, "start_app")
+	node.Control(t, "start_app")
 	untilTaken("after")
 
-	own.Control(t, "set_vm_memory_high_watermark", "0.00000001")
+	node.Control(t, "set_vm_memory_high_watermark", "0.00000001")
 	for full := false; !full; {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		err := p.Publish(ctx, "orders", messages("full", 1, 10))[0].Err
@@ -160,6 +156,6 @@ func TestNodeRestartsAndIsFull(t *testing.T) {
 		}
 		require.NoError(t, t.Context().Err())
 	}
-	own.Control(t, "set_vm_memory_high_watermark", "0.9")
+	node.Control(t, "set_vm_memory_high_watermark", "0.9")
 	untilTaken("room")
 }

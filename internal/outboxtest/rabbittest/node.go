@@ -169,7 +169,7 @@ func (n *Node) run(program string, args ...string) (*exec.Cmd, error) {
 		"RABBITMQ_NODE_PORT=" + strconv.Itoa(n.port), "RABBITMQ_DIST_PORT=" + strconv.Itoa(dist), "RABBITMQ_LOGS=-",
 		"RABBITMQ_MNESIA_BASE=" + in("data"), "RABBITMQ_LOG_BASE=" + in("logs"), "RABBITMQ_ENABLED_PLUGINS_FILE=" + in("enabled_plugins"),
 		"RABBITMQ_CONFIG_FILE=" + in("rabbitmq"), "RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_PID_FILE=" + in("pid"),
-		"RABBITMQ_GENERATED_CONFIG_DIR=" + in("generated"), "RABBITMQ_ADVANCED_CONFIG_FILE=" + in("advanced.config"),
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none", "RABBITMQ_GENERATED_CONFIG_DIR=" + in("generated"), "RABBITMQ_ADVANCED_CONFIG_FILE=" + in("advanced.config"),
 	}
 	return cmd, cmd.Start()
 }
