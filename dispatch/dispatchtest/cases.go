@@ -116,7 +116,7 @@ func acceptsNothing(t *testing.T, b Broker) {
 }
 
 func splitsLargeBatch(t *testing.T, b Broker) {
-	msgs := messages("many", 2501)
+	msgs := messages("many", b.batch())
 	results := b.Publisher.Publish(t.Context(), b.Topic, msgs)
 	require.Len(t, results, len(msgs))
 	requireAcknowledged(t, results)
@@ -198,7 +198,7 @@ func keyed(msgs []dispatch.Message, key string) []dispatch.Message {
 }
 
 func keepsOrder(t *testing.T, b Broker) {
-	msgs := keyed(messages("key", 2501), "default/a")
+	msgs := keyed(messages("key", b.batch()), "default/a")
 	for rest := msgs; len(rest) > 0; {
 		results := b.Publisher.Publish(t.Context(), b.Topic, rest)
 		// A slow machine has no time for all of them one by one: the others are offered again.

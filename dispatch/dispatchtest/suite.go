@@ -14,6 +14,7 @@
 package dispatchtest
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/outboxctl/outboxctl/dispatch"
@@ -30,6 +31,8 @@ type Broker struct {
 	MissingTopic string
 	// Stored lists what the broker holds for Topic, in the order of arrival.
 	Stored func() []dispatch.Message
+	// Batch is more messages than the broker takes in one request; 2,501 when zero.
+	Batch int
 	// Fail makes the broker answer every publish request with an error of this
 	// class, storing nothing, until Recover is called.
 	Fail    func(class dispatch.Class)
@@ -45,6 +48,9 @@ type Broker struct {
 	// requests pass again.
 	Hold func() (arrived <-chan struct{}, release func())
 }
+
+// batch is the size of what the suite calls a large batch.
+func (b Broker) batch() int { return cmp.Or(b.Batch, 2501) }
 
 // Run runs the suite. open starts a broker and registers its end with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) Broker) {

@@ -61,7 +61,6 @@ func publisher(t *testing.T, command string, timeout time.Duration) dispatch.Pub
 	return client.NewPublisher(map[string]string{"orders": "orders"})
 }
 
-// Two cases of the suite start 2501 processes each; the others are those of every publisher.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	dispatchtest.Run(t, func(t *testing.T) dispatchtest.Broker {
@@ -70,6 +69,7 @@ func TestConformance(t *testing.T) {
 			Publisher:    publisher(t, "DIR='"+s.dir+"'; "+store, time.Minute),
 			Topic:        "orders",
 			MissingTopic: "missing",
+			Batch:        101, // each message is a process
 			Stored:       s.stored,
 			Fail: func(class dispatch.Class) {
 				s.write("fail", map[dispatch.Class]string{
