@@ -157,7 +157,10 @@ func receiverOf(function *ast.FuncDecl) string {
 	if pointer, ok := receiver.(*ast.StarExpr); ok {
 		receiver = pointer.X
 	}
-	if generic, ok := receiver.(*ast.IndexExpr); ok {
+	switch generic := receiver.(type) {
+	case *ast.IndexExpr:
+		receiver = generic.X
+	case *ast.IndexListExpr:
 		receiver = generic.X
 	}
 	if name, ok := receiver.(*ast.Ident); ok {

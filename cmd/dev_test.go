@@ -156,7 +156,7 @@ func TestDevLivesThroughItsDays(t *testing.T) {
 	require.NoError(t, err)
 	client := &http.Client{Jar: jar}
 	require.Eventually(t, func() bool {
-		response, err := client.Get(first.info.UIURL) //nolint:noctx // the address is the stack's own
+		response, err := client.Get(first.info.UIURL)
 		if err != nil {
 			return false
 		}

@@ -34,7 +34,7 @@ func TestUIServesUntilItIsStopped(t *testing.T) {
 	require.NotEmpty(t, address, line)
 	go func() { _, _ = io.Copy(io.Discard, said) }()
 
-	response, getErr := http.Get(address) //nolint:noctx // the address is the test's own
+	response, getErr := http.Get(address)
 	require.NoError(t, getErr)
 	body, readErr := io.ReadAll(response.Body)
 	require.NoError(t, readErr)

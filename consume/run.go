@@ -188,8 +188,8 @@ func (r *Router) try(s *session, d Delivery) (after time.Duration, again bool) {
 
 // session is one time that messages are received.
 type session struct {
-	ctx   context.Context         //nolint:containedctx // it ends with the session
-	work  context.Context         //nolint:containedctx // it ends when a stopping Run waits no longer
+	ctx   context.Context         // it ends with the session
+	work  context.Context         // it ends when a stopping Run waits no longer
 	end   context.CancelCauseFunc // ends the session
 	later parking
 

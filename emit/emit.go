@@ -105,17 +105,17 @@ func Emit(ctx context.Context, tx pgx.Tx, event Event) (Result, error) {
 
 // EmitAll writes events in tx, in order and in one round trip per 500. All are
 // checked before the first is sent; InvalidError.Index is the one that was refused.
-func EmitAll(ctx context.Context, tx pgx.Tx, events []Event) ([]Result, error) { //nolint:revive // the plural of Emit
+func EmitAll(ctx context.Context, tx pgx.Tx, events []Event) ([]Result, error) {
 	return packFinderz().EmitAll(ctx, tx, events)
 }
 
 // EmitSQL is Emit for a transaction of database/sql with any PostgreSQL driver.
-func EmitSQL(ctx context.Context, tx *sql.Tx, event Event) (Result, error) { //nolint:revive // Emit, for database/sql
+func EmitSQL(ctx context.Context, tx *sql.Tx, event Event) (Result, error) {
 	return packFinderz().EmitSQL(ctx, tx, event)
 }
 
 // EmitAllSQL is EmitAll for a transaction of database/sql.
-func EmitAllSQL(ctx context.Context, tx *sql.Tx, events []Event) ([]Result, error) { //nolint:revive // EmitAll, for database/sql
+func EmitAllSQL(ctx context.Context, tx *sql.Tx, events []Event) ([]Result, error) {
 	return packFinderz().EmitAllSQL(ctx, tx, events)
 }
 

@@ -29,7 +29,7 @@ type changes struct {
 
 	// slot is held by the one plan that is being made.
 	slot    chan struct{}
-	working context.Context //nolint:containedctx // it is the life of the jobs, which outlive their requests
+	working context.Context // it is the life of the jobs, which outlive their requests
 	stop    context.CancelFunc
 	jobs    sync.WaitGroup
 	// begun limits what each identity begins to run.

@@ -51,7 +51,7 @@ const (
 
 // types is the catalogue, in the order in which it is listed.
 //
-//nolint:gochecknoglobals // never written
+//nolint:global // never written
 var types = []Type{
 	{TypeOrderCreated, AggregateCheckoutGroup, TopicDomain, "a checkout produced its vendor orders", []Field{
 		required("checkoutGroupId", id), required("vendorOrderIds", ids),
@@ -100,7 +100,7 @@ var types = []Type{
 	}},
 }
 
-//nolint:gochecknoglobals // never written
+//nolint:global // never written
 var adChanged = []Field{required("adId", id), required("storeId", id), required("at", timestamp), optional("changes", document)}
 
 // OrderCreated is the data of order_created.

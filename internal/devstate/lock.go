@@ -64,7 +64,7 @@ func AcquireLock(dir string) (*Lock, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) || attempt == lockAttempts {
 			break
 		}
-		time.Sleep(lockPause) //nolint:forbidigo // bounded by lockAttempts, well under a second
+		time.Sleep(lockPause) //nolint:forbidden // bounded by lockAttempts, well under a second
 	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		content, _ := os.ReadFile(file.Name())

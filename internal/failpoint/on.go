@@ -19,7 +19,7 @@ const Enabled = true
 // armed is read once. Package state is what a failpoint is: the code that passes it must not have
 // to carry anything.
 //
-//nolint:gochecknoglobals // exists in test builds only
+//nolint:global // exists in test builds only
 var armed = sync.OnceValue(func() *point {
 	p, err := parse(os.Getenv(Env))
 	if err != nil {
@@ -67,5 +67,5 @@ func Hit(name string) {
 	}
 	// It reaches the other threads, and perhaps this one, only in a moment. Who went on until then
 	// would not stand here, but somewhere behind.
-	time.Sleep(200 * time.Millisecond) //nolint:forbidigo // nothing tells a process that it is about to stop
+	time.Sleep(200 * time.Millisecond) //nolint:forbidden // nothing tells a process that it is about to stop
 }

@@ -50,7 +50,7 @@ func judge(path string, info fs.FileInfo, around bool) error {
 	if !ok {
 		return fmt.Errorf("the owner of %s cannot be told", path)
 	}
-	me := uint32(os.Geteuid()) //nolint:gosec // an id of a user is never negative
+	me := uint32(os.Geteuid()) // an id of a user is never negative
 	if stat.Uid != me && stat.Uid != 0 {
 		return fmt.Errorf("%s belongs to another user (uid %d)", path, stat.Uid)
 	}

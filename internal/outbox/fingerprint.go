@@ -10,7 +10,7 @@ import (
 // What differs between two occurrences of the same error, most specific
 // first: a timestamp must go before its digits do.
 //
-//nolint:gochecknoglobals // compiled once and never written
+//nolint:global // compiled once and never written
 var fingerprintNoise = []struct {
 	pattern *regexp.Regexp
 	with    string

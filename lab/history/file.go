@@ -3,6 +3,7 @@ package history
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -95,7 +96,7 @@ func Read(r io.Reader) (*History, error) {
 	dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
 	for n := 1; ; n++ {
 		var l line
-		if err := dec.Decode(&l); err == io.EOF {
+		if err := dec.Decode(&l); errors.Is(err, io.EOF) {
 			return h, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("read history, line %d: %w", n, err)

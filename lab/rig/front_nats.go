@@ -100,7 +100,7 @@ func (f *natsFront) Reconnect() error {
 		return err
 	}
 	for !f.conn.IsConnected() {
-		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the library tells no other way in time
+		time.Sleep(10 * time.Millisecond) //nolint:forbidden // the library tells no other way in time
 	}
 	return f.catchUp()
 }

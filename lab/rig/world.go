@@ -168,7 +168,7 @@ func StateDir(dir string) string {
 		dir = Must(os.MkdirTemp("", "outboxctl-*"))
 	}
 	dir = Must(filepath.Abs(dir))
-	Check(errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755))) //nolint:gosec // see above
+	Check(errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)))
 	return dir
 }
 

@@ -98,7 +98,7 @@ func (p *process) supervise() {
 		}
 		close(done)
 		p.mu.Unlock()
-		time.Sleep(restartPause) //nolint:forbidigo // a platform's pause before a restart is a pause
+		time.Sleep(restartPause) //nolint:forbidden // a platform's pause before a restart is a pause
 		if err := p.start(); err != nil {
 			if !errors.Is(err, errDown) {
 				p.note(err)

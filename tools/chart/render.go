@@ -32,14 +32,16 @@ migrate: {hook: false}
 
 const head = "# Rendered from deploy/helm/outboxctl by make generate. %s\n"
 
-// notes are what the plain manifests say first.
-var notes = map[string]string{
-	"account.yaml": "Replace PROJECT. Apply it first.",
-	"config.yaml":  "Replace PROJECT. Secrets do not belong here.",
-	"publisher.yaml": "Secrets come from a Secret of yours:\n" +
-		"# kubectl create secret generic outboxctl --from-literal=OUTBOXCTL_DATABASE_URL=postgres://…",
-	"migrate.yaml": "Before each release: kubectl create -f migrate.yaml",
-	"cleanup.yaml": "Retention, every night.",
+// note is what a plain manifest says first.
+func note(name string) string {
+	return map[string]string{
+		"account.yaml": "Replace PROJECT. Apply it first.",
+		"config.yaml":  "Replace PROJECT. Secrets do not belong here.",
+		"publisher.yaml": "Secrets come from a Secret of yours:\n" +
+			"# kubectl create secret generic outboxctl --from-literal=OUTBOXCTL_DATABASE_URL=postgres://…",
+		"migrate.yaml": "Before each release: kubectl create -f migrate.yaml",
+		"cleanup.yaml": "Retention, every night.",
+	}[name]
 }
 
 func main() {
@@ -93,7 +95,7 @@ func manifests(root string) (map[string]string, error) {
 	}
 	files := map[string]string{}
 	for name, text := range rendered {
-		if note, ok := notes[name]; ok {
+		if note := note(name); note != "" {
 			files["kubernetes/"+name] = fmt.Sprintf(head, note) + withoutHelm(text)
 		}
 	}

@@ -135,7 +135,7 @@ func (n *Node) configure() error {
 			`{"name":"limited","password":"limited","tags":""}],"permissions":[` + rights + `]}`,
 		"enabled_plugins": "[].\n",
 	} {
-		if err := os.WriteFile(filepath.Join(n.dir, name), []byte(content), 0o644); err != nil { //nolint:gosec // another account reads it
+		if err := os.WriteFile(filepath.Join(n.dir, name), []byte(content), 0o644); err != nil { // another account reads it
 			return err
 		}
 	}

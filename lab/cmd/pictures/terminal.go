@@ -27,7 +27,7 @@ const (
 func drawTerminal(ctx context.Context, program, out string) {
 	dir := rig.StateDir("")
 	defer func() { _ = os.RemoveAll(dir) }()
-	stack := exec.CommandContext(ctx, program, "dev", "--demo", "--demo-rate", "100", "--no-ui", "--state-dir", dir) //nolint:gosec // the caller names it
+	stack := exec.CommandContext(ctx, program, "dev", "--demo", "--demo-rate", "100", "--no-ui", "--state-dir", dir)
 	rig.Check(stack.Start())
 	defer func() { _ = stack.Process.Signal(os.Interrupt); _ = stack.Wait() }() // it ends by the signal
 	rig.Pause(ctx, traffic)
@@ -58,7 +58,7 @@ const (
 )
 
 // styles are the classes of the attributes and colours that our output uses.
-var styles = map[string]string{ //nolint:gochecknoglobals // a table
+var styles = map[string]string{ //nolint:global // a table
 	"1": "b", "2": "d", "31": "r", "32": "g", "33": "y", "36": "c",
 }
 

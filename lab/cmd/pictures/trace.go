@@ -64,7 +64,7 @@ func (c *spanCollector) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	request := &collector.ExportTraceServiceRequest{}
 	if list == nil && proto.Unmarshal(body, request) == nil {
 		for _, s := range request.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans() {
-			drawn := span{Name: s.GetName(), TraceID: hex.EncodeToString(s.GetTraceId()), Start: int64(s.GetStartTimeUnixNano()), End: int64(s.GetEndTimeUnixNano()), service: "outboxctl publish"} //nolint:gosec // times fit
+			drawn := span{Name: s.GetName(), TraceID: hex.EncodeToString(s.GetTraceId()), Start: int64(s.GetStartTimeUnixNano()), End: int64(s.GetEndTimeUnixNano()), service: "outboxctl publish"}
 			for _, l := range s.GetLinks() {
 				drawn.links = append(drawn.links, hex.EncodeToString(l.GetTraceId()))
 			}
@@ -92,7 +92,7 @@ func drawTrace(ctx context.Context, program, python, out string) {
 	server := httptest.NewServer(c)
 	defer server.Close()
 	run := func(name string, args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the caller names them
+		cmd := exec.CommandContext(ctx, name, args...)
 		cmd.Env = append(os.Environ(), "DATABASE_URL="+url, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL, "OTEL_BSP_SCHEDULE_DELAY=50")
 		cmd.Stderr = os.Stderr
 		return cmd
