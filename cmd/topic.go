@@ -1,20 +1,14 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cli"
-	"github.com/outboxctl/outboxctl/internal/outbox"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 func newTopicCmd(app *cli.App) *cobra.Command {
@@ -88,11 +82,12 @@ is created.
 every event needs one. It belongs to the topic in --topic, to the only topic of the catalogue, or to
 the built-in topic domain.
 
-A subscription whose topic was deleted is replaced, with its settings: a new topic of the same name
-would not reach it. While a topic is created, or its subscriptions replaced, publishing to it is
-paused in the database, so that no event is published before its subscriptions exist. If the command
-is interrupted the pause stays; run it again. What the replaced subscriptions may have missed is
-named, with the command that publishes it once more.`,
+A new topic does not get back the subscriptions of one that was deleted. Such a topic is left
+alone, which loses nothing: its events wait. The steps that bring it back without losing an event
+are printed; the exit code is then 4, or 5 where other topics were created.
+
+What is published to a topic before its subscription exists reaches nobody. Where publishers run
+already, pause a new topic first: outboxctl pause --topic.`,
 		Example: `  outboxctl topic ensure --dry-run
   outboxctl topic ensure --emulator 127.0.0.1:8085 --project demo
   outboxctl topic ensure --subscription audit-sub --topic orders`,
@@ -110,22 +105,12 @@ named, with the command that publishes it once more.`,
 }
 
 func runTopicEnsure(ctx context.Context, app *cli.App, params broker.EnsureParams, topic string, output cli.Output) error {
-	cfg, err := app.Config()
-	if err != nil {
-		return err
-	}
 	client, err := app.Broker(ctx)
 	if err != nil {
 		return err
 	}
 	if params.Plan, err = app.PlanTopic(ctx, client, topic); err != nil {
 		return err
-	}
-	held := map[string]bool{}
-	if cfg.Database.URL != "" {
-		params.Hold = func(ctx context.Context, topics []string) (func(context.Context) error, error) {
-			return holdTopics(ctx, app, topics, held)
-		}
 	}
 	actions, problem := client.Ensure(ctx, params)
 	if err := cli.WriteList(app, output, cli.View[broker.Action]{
@@ -139,76 +124,46 @@ func runTopicEnsure(ctx context.Context, app *cli.App, params broker.EnsureParam
 		counts[a.Outcome]++
 	}
 	if params.DryRun && problem == nil {
-		fmt.Fprintf(app.Err, "%d would be created, %d would be replaced, %d exist\n",
-			counts[broker.OutcomeMissing], counts[broker.OutcomeOrphaned], counts[broker.OutcomeExists])
+		fmt.Fprintf(app.Err, "%d would be created, %d exist\n", counts[broker.OutcomeMissing], counts[broker.OutcomeExists])
 	}
-	made := counts[broker.OutcomeCreated] + counts[broker.OutcomeReplaced]
-	if advice := client.Advice(); made > 0 && !params.TopicsOnly && advice != "" {
+	if advice := client.Advice(); counts[broker.OutcomeCreated] > 0 && !params.TopicsOnly && advice != "" {
 		fmt.Fprintf(app.Err, "note: %s\n", advice)
 	}
-	for _, topic := range slices.Sorted(maps.Keys(held)) {
-		fmt.Fprintf(app.Err, "note: topic %s stays paused until its subscriptions exist: run outboxctl topic ensure again\n", topic)
-	}
-	if counts[broker.OutcomeReplaced] > 0 {
-		if err := sayUnreached(ctx, app, params.Plan, actions); err != nil {
-			return err
-		}
+	for _, t := range params.Plan {
+		sayOrphans(app, t, actions)
 	}
 	return app.EnsureError(client, problem, actions)
 }
 
-// holdTopics keeps publishers from sending to topics. held has those that are not released yet.
-func holdTopics(ctx context.Context, app *cli.App, topics []string, held map[string]bool) (func(context.Context) error, error) {
-	box, err := app.Outbox(ctx)
-	if err != nil {
-		return nil, err
-	}
-	release, err := box.HoldTopics(ctx, outbox.HoldParams{Topics: topics, Actor: app.Actor(cli.AuditFlags{}), Waiting: func() {
-		fmt.Fprintf(app.Err, "waiting until no publisher sends to %s\n", strings.Join(topics, ", "))
-	}})
-	if err != nil {
-		return nil, err
-	}
-	for _, topic := range topics {
-		held[topic] = true
-	}
-	return func(ctx context.Context) error {
-		if err := release(ctx); err != nil {
-			return err
-		}
-		maps.DeleteFunc(held, func(topic string, _ bool) bool { return slices.Contains(topics, topic) })
-		return nil
-	}, nil
-}
-
-// sayUnreached names what was published while replaced subscriptions did not get it, and the
-// command that publishes it once more.
-func sayUnreached(ctx context.Context, app *cli.App, plan []broker.PlannedTopic, actions []broker.Action) error {
-	box, err := app.Outbox(ctx)
-	if err != nil {
-		return err
-	}
-	for _, t := range plan {
-		var kept time.Duration
-		for _, a := range actions {
-			if a.Outcome == broker.OutcomeReplaced && a.Topic == t.Name {
-				kept = max(kept, cmp.Or(a.Retention, app.BrokerKind().Retention))
-			}
-		}
-		for _, topic := range t.Logical {
-			if kept == 0 {
-				continue
-			}
-			u, err := box.Unreached(ctx, topic, kept)
-			if err != nil {
-				return err
-			}
-			if u.Events > 0 {
-				fmt.Fprintf(app.Err, "note: %s of topic %s, published since %s, may not have reached the replaced subscriptions. "+
-					"Publish them once more; consumers skip what they have handled. Was the topic deleted earlier, give an earlier --since:\n  %s\n",
-					words.Counted(u.Events, "event"), topic, u.Since.UTC().Format(time.RFC3339), u.Command())
-			}
+// sayOrphans prints the steps that lose no event where subscriptions have lost their topic.
+func sayOrphans(app *cli.App, t broker.PlannedTopic, actions []broker.Action) {
+	var lost []string
+	for _, a := range actions {
+		if a.Outcome == broker.OutcomeOrphaned && a.Topic == t.Name {
+			lost = append(lost, a.Name)
 		}
 	}
-	return nil
+	if lost == nil {
+		return
+	}
+	step := func(format string, args ...any) { fmt.Fprintf(app.Err, "  "+format+"\n", args...) }
+	fmt.Fprintf(app.Err, "topic %s was left alone: a new one would not reach %s. These steps lose no event:\n", t.Name, strings.Join(lost, ", "))
+	for _, topic := range t.Logical {
+		step("outboxctl pause --topic %s --note 'its subscriptions are replaced'", topic)
+	}
+	step("# let consumers read what is left in them, and note their settings: gcloud pubsub subscriptions describe %s", lost[0])
+	step("gcloud pubsub subscriptions delete %s", strings.Join(lost, " "))
+	step("outboxctl topic ensure --topic %s", t.Logical[0])
+	for _, name := range lost {
+		if name != t.Subscription && name != t.DeadLetterSubscription {
+			step("outboxctl topic ensure --topic %s --subscription %s", t.Logical[0], name)
+		}
+	}
+	for _, topic := range t.Logical {
+		step("outboxctl resume --topic %s", topic)
+	}
+	step("# publish once more what was published since the topic was deleted; consumers skip what they have handled")
+	for _, topic := range t.Logical {
+		step("outboxctl event republish --topic %s --since 7d", topic)
+	}
 }

@@ -45,7 +45,7 @@ func TestTopicEnsureAndList(t *testing.T) {
 	code, out, stderr = runCLI(t, env, "topic", "ensure", "--dry-run", "-o", "id")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, out, "pf-billing-events-dead-letter-sub\n")
-	require.Contains(t, stderr, "16 would be created, 0 would be replaced, 0 exist")
+	require.Contains(t, stderr, "16 would be created, 0 exist")
 
 	for _, outcome := range []string{"created", "exists"} {
 		code, out, stderr = runCLI(t, env, "topic", "ensure", "--subscription", "reader", "-o", "json")
@@ -74,7 +74,7 @@ func TestTopicEnsureRefused(t *testing.T) {
 
 	code, out, stderr := runCLI(t, env, "topic", "ensure", "-o", "wide")
 	require.Equal(t, cli.ExitPrecondition, code)
-	require.Contains(t, out, "topic\tpf-analytics-events\tpf-analytics-events\tfailed")
+	require.Contains(t, out, "topic\tpf-analytics-events-dead-letter\tpf-analytics-events-dead-letter\tfailed")
 	require.NotContains(t, out, "\x1b")
 	require.Contains(t, stderr, "4 topics or subscriptions are not as planned")
 	require.Contains(t, stderr, "hint: ")

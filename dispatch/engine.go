@@ -121,9 +121,6 @@ func (d *Dispatcher) runEngines(ctx context.Context) error {
 // state is what the dispatcher reports of itself.
 func (d *Dispatcher) state() dispatch.PublisherState {
 	state := d.engine.Load().State()
-	for _, p := range d.paused() {
-		state.Pauses = append(state.Pauses, p.Name())
-	}
 	state.Takes = dispatch.Takes{Namespace: d.cfg.Namespace, TenantID: d.cfg.TenantID, EventTypes: d.cfg.EventTypes}
 	report := d.live.Report()
 	state.Catalogue = &report

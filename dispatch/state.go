@@ -66,11 +66,14 @@ type Totals struct {
 func (d *Dispatcher) State() State {
 	s := d.state()
 	state := State{
-		InFlight: s.InFlight, InFlightBytes: s.InFlightBytes, Published: s.Published, Pauses: s.Pauses,
+		InFlight: s.InFlight, InFlightBytes: s.InFlightBytes, Published: s.Published,
 		Catalogue: CatalogueState{
 			Source: s.Catalogue.Source, Revision: s.Catalogue.Revision,
 			Unknown: s.Catalogue.Unknown, StoodDown: s.Catalogue.StoodDown,
 		},
+	}
+	for _, p := range d.paused() {
+		state.Pauses = append(state.Pauses, p.Name())
 	}
 	for _, t := range s.Topics {
 		state.Topics = append(state.Topics,

@@ -149,12 +149,10 @@ type Outcome string
 const (
 	OutcomeCreated Outcome = "created"
 	OutcomeExists  Outcome = "exists"
-	// OutcomeMissing is a dry run's outcome for something it would create.
+	// OutcomeMissing is something that was not created: in a dry run, or because it was left alone.
 	OutcomeMissing Outcome = "missing"
-	// OutcomeReplaced marks a subscription whose topic had been deleted: it was
-	// deleted and created again with its settings.
-	OutcomeReplaced Outcome = "replaced"
-	// OutcomeOrphaned is a dry run's outcome for a subscription it would replace.
+	// OutcomeOrphaned marks a subscription that has lost its topic. It is left alone, and so is the
+	// topic: a new one would not reach it.
 	OutcomeOrphaned Outcome = "orphaned"
 	// OutcomeDiffers marks an existing subscription that receives from another
 	// topic, or not in order. It is left alone: its consumer may rely on what it is.
@@ -179,9 +177,6 @@ type Action struct {
 	// operator should know about something that exists.
 	Detail string `json:"detail,omitempty"`
 	Err    error  `json:"-"`
-	// Retention is how long a replaced subscription kept messages: whatever it had
-	// not delivered was published since then.
-	Retention time.Duration `json:"-"`
 }
 
 // EnsureParams narrows what Ensure does.
@@ -194,24 +189,10 @@ type EnsureParams struct {
 	// Ordered makes subscriptions that deliver the messages of an ordering key in
 	// order. That is fixed when a subscription is created.
 	Ordered bool
-	// Hold keeps publishers from sending to logical topics until release is called.
-	// What they send to a topic before its subscriptions exist is lost, and a topic
-	// is made before its subscriptions: Pub/Sub refuses the other order. Without
-	// Hold a topic that has lost its subscriptions is left alone.
-	Hold func(ctx context.Context, topics []string) (release func(context.Context) error, err error)
 }
 
 // ErrIncomplete means that some resource could not be made; the actions tell which.
 var ErrIncomplete = errors.New("some topics or subscriptions are not as planned")
-
-// HoldError means that publishers could not be held, so that the topic was left alone.
-type HoldError struct {
-	Topic string
-	Err   error
-}
-
-func (e *HoldError) Error() string { return fmt.Sprintf("topic %s is left alone: %v", e.Topic, e.Err) }
-func (e *HoldError) Unwrap() error { return e.Err }
 
 // Plan lists the physical topics, each once, as planned makes them of their names. A name in
 // subscriptions, by logical topic, replaces the one that planned gives.
@@ -321,7 +302,8 @@ func Ensure(
 
 // Complete returns ErrIncomplete unless everything is as planned.
 func Complete(actions []Action) error {
-	if slices.ContainsFunc(actions, func(a Action) bool { return a.Outcome == OutcomeFailed || a.Outcome == OutcomeDiffers }) {
+	wrong := []Outcome{OutcomeFailed, OutcomeDiffers, OutcomeOrphaned}
+	if slices.ContainsFunc(actions, func(a Action) bool { return slices.Contains(wrong, a.Outcome) }) {
 		return ErrIncomplete
 	}
 	return nil

@@ -257,20 +257,21 @@ func (a *App) EnsureError(b broker.Broker, err error, actions []broker.Action) e
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, new(*broker.HoldError)):
-		return err
 	case !errors.Is(err, broker.ErrIncomplete):
 		return BrokerError(b, err)
 	}
-	kind, bad := fault.Precondition, 0
+	kind, bad, hint := fault.Precondition, 0, "the column detail tells the reason; "+a.cfg.BrokerKind().Rights
 	for _, action := range actions {
 		switch action.Outcome {
+		case broker.OutcomeOrphaned:
+			bad++
+			hint = "topics that have lost subscriptions were left alone; the steps above lose no event"
 		case broker.OutcomeFailed, broker.OutcomeDiffers:
 			bad++
-		case broker.OutcomeCreated, broker.OutcomeReplaced:
+		case broker.OutcomeCreated:
 			kind = fault.Partial
 		}
 	}
 	return fault.Hint(fault.As(kind, fmt.Errorf("%d topics or subscriptions are not as planned", bad)),
-		"the column detail tells the reason; %s", a.cfg.BrokerKind().Rights)
+		"%s", hint)
 }

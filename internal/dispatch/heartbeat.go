@@ -50,8 +50,6 @@ type PublisherState struct {
 	InFlightBytes int64         `json:"inFlightBytes"`
 	Published     int64         `json:"published"`
 	Topics        []TopicReport `json:"topics"`
-	// Pauses are those that the publisher obeys, as outbox.Pause.Name writes them.
-	Pauses []string `json:"pauses,omitempty"`
 	// Takes is what it takes of all events.
 	Takes Takes `json:"takes"`
 	// Catalogue is what the publisher knows of event types.

@@ -99,7 +99,7 @@ func resourceFinding(a broker.Action, kind broker.Kind) *Finding {
 	case a.Outcome == broker.OutcomeMissing:
 		return &Finding{Level: Warn, Message: name + " is missing", Remedy: "outboxctl topic ensure"}
 	case a.Outcome == broker.OutcomeOrphaned:
-		return &Finding{Level: Fail, Message: detail, Remedy: "outboxctl topic ensure"}
+		return &Finding{Level: Fail, Message: detail, Remedy: "run outboxctl topic ensure, which prints the steps that lose no event"}
 	case a.Outcome == broker.OutcomeDiffers:
 		return &Finding{Level: Warn, Message: detail, Remedy: "name another subscription (" + kind.Subscription + ") or delete this one"}
 	default:

@@ -176,11 +176,7 @@ func (f facts) sayPauses(r *Result, event string, pauses []outbox.Pause) *time.T
 			r.say("(%s)", p.Note)
 		}
 		r.say("%s.", outbox.PauseEnds(f.Now, p.Until))
-		if p.Note == outbox.HoldNote { // lifted by hand it would lose what is published before the subscriptions exist
-			r.do("outboxctl topic ensure")
-		} else {
-			r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))
-		}
+		r.do("outboxctl resume --%s %s", p.Kind, safetext.QuoteWord(p.Value))
 		if p.Until == nil || end != nil && p.Until.After(*end) {
 			end = p.Until
 		}

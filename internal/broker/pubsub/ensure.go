@@ -2,25 +2,47 @@ package pubsub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/iterator"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
 )
 
-// Ensure creates the topics and subscriptions that are missing, replaces the
-// subscriptions whose topic was deleted, and reports each one. It changes nothing
-// else, so running it twice, or two at once, is harmless. One refusal does not stop
-// the others; an unreachable broker does. What is held when it cannot finish a
-// topic stays held: the next run finishes it.
+const (
+	// deletedTopic is what Pub/Sub names as the topic of a subscription whose topic was deleted. A new
+	// topic of the same name does not get it back.
+	deletedTopic = "_deleted-topic_"
+	orphanDetail = "has lost its topic: nothing that is published reaches it"
+)
+
+// Ensure creates the topics and subscriptions that are missing, and reports each one. It changes
+// nothing else, so running it twice, or two at once, is harmless. A topic is left alone where a
+// subscription has lost it: a new one would take what is published and deliver it to nobody. One
+// refusal does not stop the others; an unreachable broker does.
 func (c *Client) Ensure(ctx context.Context, p broker.EnsureParams) ([]broker.Action, error) {
 	e := ensurer{client: c, EnsureParams: p}
+	subscriptions, err := e.list(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list subscriptions: %w", err)
+	}
 	for _, t := range p.Plan {
-		if err := e.topic(ctx, t); err != nil {
+		make := e.make
+		lost := e.orphans(t, subscriptions)
+		if len(lost) > 0 {
+			make = e.look
+		}
+		if err := make(ctx, t); err != nil {
 			return e.actions, err
+		}
+		for _, name := range lost {
+			e.actions = append(e.actions, broker.Action{
+				Kind: broker.KindSubscription, Name: name, Topic: t.Name, Outcome: broker.OutcomeOrphaned, Detail: orphanDetail,
+			})
 		}
 	}
 	return e.actions, broker.Complete(e.actions)
@@ -30,104 +52,71 @@ type ensurer struct {
 	broker.EnsureParams
 	client  *Client
 	actions []broker.Action
-	// subscriptions are those of the project; nil: they have to be read.
-	subscriptions []*pubsubpb.Subscription
 }
 
-// topic makes a topic and what belongs to it. Publishers are held while there is no telling that
-// what they send arrives.
-func (e *ensurer) topic(ctx context.Context, t broker.PlannedTopic) error {
-	found, err := e.look(ctx, t)
-	if err != nil {
-		_, err = e.record(broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name}, err)
-		return err
+// list reads the project's subscriptions. An account that may not list them has none.
+func (e *ensurer) list(ctx context.Context) (list []*pubsubpb.Subscription, err error) {
+	err = e.call(ctx, func(ctx context.Context) error {
+		it := e.client.pubsub.SubscriptionAdminClient.ListSubscriptions(ctx, &pubsubpb.ListSubscriptionsRequest{
+			Project: "projects/" + e.client.cfg.Project, PageSize: 1000,
+		})
+		for {
+			sub, err := it.Next()
+			if errors.Is(err, iterator.Done) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			list = append(list, sub)
+		}
+	})
+	if codeOf(err) == codes.PermissionDenied {
+		err = nil
 	}
-	if e.DryRun || found.whole() {
-		return e.make(ctx, t, found)
-	}
-	if len(found.orphans) > 0 && (e.Hold == nil || e.TopicsOnly) {
-		e.refuse(t, found)
-		return nil
-	}
-	if e.Hold == nil {
-		return e.make(ctx, t, found)
-	}
-	release, err := e.Hold(ctx, t.Logical)
-	if err != nil {
-		return &broker.HoldError{Topic: t.Name, Err: err}
-	}
-	e.subscriptions = nil
-	if found, err = e.look(ctx, t); err != nil { // again: another run may have finished meanwhile
-		return err
-	}
-	first := len(e.actions)
-	if err := e.make(ctx, t, found); err != nil {
-		return err
-	}
-	if broker.Complete(e.actions[first:]) != nil {
-		// A topic that does not exist takes nothing, so nothing has to be held.
-		if found, err = e.look(ctx, t); err != nil || found.exists {
-			return err
+	return list, err
+}
+
+// orphans are the subscriptions that have lost a planned topic: the planned ones, and those with the
+// planned dead-letter topic. Any other may have been of any topic.
+func (e *ensurer) orphans(t broker.PlannedTopic, subscriptions []*pubsubpb.Subscription) (lost []string) {
+	for _, sub := range subscriptions {
+		id := lastPart(sub.GetName())
+		planned := id == lastPart(t.Subscription) || id == lastPart(t.DeadLetterSubscription) ||
+			sub.GetDeadLetterPolicy().GetDeadLetterTopic() == e.client.topicPath(t.DeadLetterTopic)
+		if planned && sub.GetTopic() == deletedTopic {
+			lost = append(lost, id)
 		}
 	}
-	return release(ctx)
+	return lost
 }
 
-// refuse reports orphans that are not replaced, and their topic.
-func (e *ensurer) refuse(t broker.PlannedTopic, found state) {
-	why := "replacing it needs the database, where publishing is paused meanwhile"
-	if e.TopicsOnly {
-		why = "run this without --topics-only"
-	}
-	topic := broker.Action{Kind: broker.KindTopic, Name: t.Name, Topic: t.Name, Outcome: broker.OutcomeExists}
-	if !found.exists {
-		topic.Outcome, topic.Detail = broker.OutcomeFailed, "not created: what is published would not reach its subscriptions"
-	}
-	e.actions = append(e.actions, topic)
-	for _, sub := range found.orphans {
-		e.actions = append(e.actions, broker.Action{
-			Kind: broker.KindSubscription, Name: spared(sub), Topic: t.Name, Outcome: broker.OutcomeFailed, Detail: orphanDetail + "; " + why,
-		})
-	}
+// look reports a topic and makes nothing.
+func (e *ensurer) look(ctx context.Context, t broker.PlannedTopic) error {
+	looking := ensurer{client: e.client, EnsureParams: broker.EnsureParams{DryRun: true}}
+	_, err := looking.makeTopic(ctx, t.Name)
+	e.actions = append(e.actions, looking.actions...)
+	return err
 }
 
-// make makes the dead-letter topic and its subscription first, then the topic and
-// at once its subscriptions: Pub/Sub refuses a policy whose topic is missing.
-func (e *ensurer) make(ctx context.Context, t broker.PlannedTopic, found state) error {
+// make makes the dead-letter topic and its subscription first, then the topic and at once its
+// subscription: Pub/Sub refuses a policy whose topic is missing.
+func (e *ensurer) make(ctx context.Context, t broker.PlannedTopic) error {
 	if e.TopicsOnly {
 		_, err := e.makeTopic(ctx, t.Name)
 		return err
 	}
-	if ok, err := e.makeDeadLetters(ctx, t, found); !ok || err != nil {
+	if ok, err := e.makeTopic(ctx, t.DeadLetterTopic); !ok || err != nil {
+		return err
+	}
+	if ok, err := e.makeSubscription(ctx, t.DeadLetterSubscription, t.DeadLetterTopic, ""); !ok || err != nil {
 		return err
 	}
 	if ok, err := e.makeTopic(ctx, t.Name); !ok || err != nil {
 		return err
 	}
-	planned := false
-	for _, sub := range found.orphans {
-		if e.DryRun {
-			e.actions = append(e.actions, broker.Action{Kind: broker.KindSubscription, Name: spared(sub), Topic: t.Name, Outcome: broker.OutcomeOrphaned, Detail: orphanDetail})
-		} else if _, err := e.replace(ctx, sub, t.Name, t.DeadLetterTopic); err != nil {
-			return err
-		}
-		planned = planned || spared(sub) == lastPart(t.Subscription)
-	}
-	if planned {
-		return nil
-	}
 	_, err := e.makeSubscription(ctx, t.Subscription, t.Name, t.DeadLetterTopic)
 	return err
-}
-
-func (e *ensurer) makeDeadLetters(ctx context.Context, t broker.PlannedTopic, found state) (ok bool, err error) {
-	if found.deadLetters != nil && !e.DryRun {
-		return e.replaceDeadLetters(ctx, found.deadLetters, t)
-	}
-	if ok, err := e.makeTopic(ctx, t.DeadLetterTopic); !ok || err != nil {
-		return ok, err
-	}
-	return e.makeSubscription(ctx, t.DeadLetterSubscription, t.DeadLetterTopic, "")
 }
 
 func (e *ensurer) makeTopic(ctx context.Context, id string) (ok bool, err error) {

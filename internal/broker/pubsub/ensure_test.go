@@ -113,6 +113,37 @@ func TestEnsureLeavesAForeignSubscriptionAlone(t *testing.T) {
 	}
 }
 
+// A topic that has lost its subscriptions is not created: it would take what waits and deliver it to nobody.
+func TestEnsureLeavesALostTopicAlone(t *testing.T) {
+	t.Parallel()
+	client := connect(t, startFake(t), pubsub.Config{})
+	admin := client.PubSub()
+	_, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()})
+	require.NoError(t, err)
+	require.NoError(t, admin.SubscriptionAdminClient.DeleteSubscription(t.Context(),
+		&pubsubpb.DeleteSubscriptionRequest{Subscription: "projects/" + testProject + "/subscriptions/pf-billing-events-sub"}))
+	for _, topic := range []string{topicPath, "projects/" + testProject + "/topics/pf-billing-events-dead-letter"} {
+		require.NoError(t, admin.TopicAdminClient.DeleteTopic(t.Context(), &pubsubpb.DeleteTopicRequest{Topic: topic}))
+	}
+	for _, p := range []broker.EnsureParams{{DryRun: true}, {TopicsOnly: true}, {Ordered: true}, {}} {
+		p.Plan = twoTopics()
+		actions, err := client.Ensure(t.Context(), p)
+		require.ErrorIs(t, err, broker.ErrIncomplete)
+		require.Equal(t, []string{
+			"topic pf-billing-events exists", "subscription pf-billing-events-dead-letter-sub orphaned",
+			"topic pf-domain-events missing", "subscription reader orphaned",
+		}, outcomes(actions))
+		require.Equal(t, "has lost its topic: nothing that is published reaches it", actions[3].Detail)
+	}
+
+	// Created by hand, it does not get them back.
+	_, err = admin.TopicAdminClient.CreateTopic(t.Context(), &pubsubpb.Topic{Name: topicPath})
+	require.NoError(t, err)
+	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()})
+	require.ErrorIs(t, err, broker.ErrIncomplete)
+	require.Equal(t, []string{"topic pf-domain-events exists", "subscription reader orphaned"}, outcomes(actions)[2:])
+}
+
 func TestEnsureMentionsAMissingDeadLetterPolicy(t *testing.T) {
 	t.Parallel()
 	client := connect(t, startFake(t), pubsub.Config{})
@@ -159,7 +190,7 @@ func TestEnsureAndListStopWhenTheBrokerIsAway(t *testing.T) {
 	client := connect(t, fake, pubsub.Config{})
 	fake.Disconnect()
 	actions, err := client.Ensure(t.Context(), broker.EnsureParams{Plan: twoTopics()})
-	require.ErrorContains(t, err, "ensure topic pf-billing-events")
+	require.ErrorContains(t, err, "list subscriptions")
 	require.Empty(t, actions)
 	_, err = client.List(t.Context(), twoTopics())
 	require.ErrorContains(t, err, "look up topic pf-billing-events")
