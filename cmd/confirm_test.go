@@ -25,7 +25,7 @@ func (w *writerWorld) asked(answer string, args ...string) (code int, said strin
 // context's name, as many rows are: a y is not enough.
 func TestEveryQuestionNamesWhereItIsAbout(t *testing.T) {
 	t.Parallel()
-	typed := []string{"migrate down", "consumer forget", "registry apply", "erase"}
+	typed := []string{"consumer forget", "registry apply", "erase"}
 	asks := 0
 	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
 		path := pathOf(c)

@@ -19,8 +19,6 @@ func effectOf(cmd *cobra.Command) cli.Effect {
 		return cli.Effect{}
 	case path == "bench":
 		return cli.Effect{Writes: true, With: []string{"database-url"}} // otherwise on a server of its own
-	case path == "migrate":
-		return cli.Effect{Writes: true, Unless: []string{"dry-run", "plan"}}
 	case cmd.Flags().Lookup("dry-run") != nil:
 		return cli.Effect{Writes: true, Unless: []string{"dry-run"}}
 	default:

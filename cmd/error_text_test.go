@@ -102,7 +102,7 @@ func TestErrorsAreInOurOwnWords(t *testing.T) {
 		{"resume --topic biling", cli.ExitPrecondition, "topic biling is not paused"},
 		{"audit show nope", cli.ExitUsage, `"nope" is not a run`},
 		{"plan run " + id, cli.ExitNotFound, "no plan " + id},
-		{"migrate down --to 99999", cli.ExitNotFound, "no migration has version 99999"},
+		{"migrate --to 99999", cli.ExitNotFound, "no migration has version 99999"},
 	} {
 		t.Run(tc.args[:min(len(tc.args), 60)], func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/adoption"
 	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cleanup"
@@ -61,8 +60,7 @@ func jsonObjects() map[string][]any {
 		"consumer list":     {stats.Consumer{}},
 		"consumer retry":    {dlq.Outcome{}},
 		"consumer show":     {idem.Mark{}},
-		"migrate":           {migrateResult{}, adoption.Adoption{}},
-		"migrate down":      {migrateResult{}},
+		"migrate":           {migrateResult{}, migrateDryRun{}},
 		"migrate status":    {migrate.StepStatus{}},
 		"migrate version":   {migrate.Versions{}},
 		"pause":             {outbox.PauseResult{}},

@@ -22,33 +22,22 @@ import (
 	"github.com/outboxctl/outboxctl/migrations"
 )
 
-type migrateUpOptions struct {
+type migrateOptions struct {
 	app *cli.App
 
-	limits       migrateLimits
-	types        string
-	pace         float64
-	to           int64
-	dryRun, plan bool
-	output       cli.Output
+	limits migrateLimits
+	types  string
+	pace   float64
+	to     int64
+	dryRun bool
+	output cli.Output
 }
 
 // maxPace is a rest of a hundred times the work, beyond which a migration hardly moves.
 const maxPace = 100
 
 func newMigrateCmd(app *cli.App) *cobra.Command {
-	cmd := newMigrateUpCmd(app)
-	cmd.AddCommand(
-		newMigrateDownCmd(app),
-		newMigrateStatusCmd(app),
-		newMigrateVersionCmd(app),
-		newMigrateGrantsCmd(app),
-	)
-	return cmd
-}
-
-func newMigrateUpCmd(app *cli.App) *cobra.Command {
-	opts := &migrateUpOptions{app: app}
+	opts := &migrateOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Create or update the outbox tables",
@@ -62,25 +51,25 @@ In an empty database --types text makes event types, aggregate types and aggrega
 catalogue of your own, and so does a catalogue file that is configured; otherwise they are
 PackFinderz' enums and UUIDs. A table that exists already keeps the types it has.
 
---plan looks first, and changes nothing: whether an existing table can become the outbox (exit code
-4 and the statements that help, if it cannot), how long that takes and what it writes, who uses the
-table now, and which of the waiting events would be published, or die and why. See docs/adoption.md.`,
-		Example: "  outboxctl migrate --plan\n  outboxctl migrate\n  outboxctl migrate --dry-run\n  outboxctl migrate --types text\n  outboxctl migrate --to 4 --lock-timeout 200ms",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrateUp(cmd.Context(), opts) },
+--dry-run changes nothing. It prints the SQL, which psql and other tools can apply: each migration
+stands alone and records its version. What it would meet goes to stderr: whether an existing table
+can become the outbox (exit code 4 and the statements that help, if it cannot), how long that takes,
+and who uses the table now. See docs/adoption.md.`,
+		Example: "  outboxctl migrate\n  outboxctl migrate --dry-run\n  outboxctl migrate --types text\n  outboxctl migrate --to 4 --lock-timeout 200ms",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigrate(cmd.Context(), opts) },
 	}
 	opts.limits.addFlags(cmd)
 	cmd.Flags().Int64Var(&opts.to, "to", 0, "last version to apply (0: all)")
-	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run, and change nothing")
-	cmd.Flags().BoolVar(&opts.plan, "plan", false, "show what would be found and done, and what becomes of waiting events; change nothing")
-	cmd.MarkFlagsMutuallyExclusive("plan", "dry-run")
+	cmd.Flags().BoolVar(&opts.dryRun, "dry-run", false, "print the SQL that would run and, on stderr, what it would meet; change nothing")
 	cmd.Flags().Float64Var(&opts.pace, "pace", migrate.DefaultPace, "rest after each batch, as a multiple of the time it took (0: none)")
 	cli.AddChoice(cmd.Flags(), &opts.types, "types", "what event and aggregate `types` are in an empty database (default enum, text with a catalogue file)",
 		migrate.TypesText, migrate.TypesEnum)
 	cli.AddOutputFlags(cmd, &opts.output, cli.ObjectFormats()...)
+	cmd.AddCommand(newMigrateStatusCmd(app), newMigrateVersionCmd(app), newMigrateGrantsCmd(app))
 	return cmd
 }
 
-func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
+func runMigrate(ctx context.Context, opts *migrateOptions) error {
 	if opts.to < 0 {
 		return fault.Usagef("--to %d: a version is not negative", opts.to)
 	}
@@ -96,19 +85,12 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 	if cli.IsCatalogueFile(cfg.Catalogue) {
 		o.FreshTypes = migrate.TypesText // the enums have the built-in types only
 	}
-	if opts.plan {
-		return runMigratePlan(ctx, opts, o)
+	if opts.dryRun {
+		return runMigrateDryRun(ctx, opts, o)
 	}
 	pool, err := opts.app.Pool(ctx)
 	if err != nil {
 		return err
-	}
-	if opts.dryRun {
-		plan, err := migrate.Plan(ctx, pool, o, false)
-		if err != nil {
-			return migrateError(err)
-		}
-		return writePlan(opts.app, plan)
 	}
 	if opts.app.ErrTTY && o.Types == "" && cfg.Catalogue == "" {
 		if err := sayPreset(ctx, opts.app.Err, pool); err != nil {
@@ -120,7 +102,7 @@ func runMigrateUp(ctx context.Context, opts *migrateUpOptions) error {
 		return migrateError(err)
 	}
 	sayRights(opts.app.Err, res)
-	return writeMigrateResult(opts.app, opts.output, res, false)
+	return writeMigrateResult(opts.app, opts.output, res)
 }
 
 // sayPreset tells who starts from nothing which types the tables get.
@@ -152,10 +134,9 @@ func sayRights(w io.Writer, res migrate.Result) {
 
 // migrateResult is what a run did, as JSON.
 type migrateResult struct {
-	From     int64         `json:"from"`
-	To       int64         `json:"to"`
-	Applied  []migrateStep `json:"applied"`
-	Reverted []migrateStep `json:"reverted,omitempty"`
+	From    int64         `json:"from"`
+	To      int64         `json:"to"`
+	Applied []migrateStep `json:"applied"`
 }
 
 type migrateStep struct {
@@ -163,37 +144,18 @@ type migrateStep struct {
 	TookSeconds float64 `json:"tookSeconds"`
 }
 
-func writeMigrateResult(app *cli.App, output cli.Output, res migrate.Result, down bool) error {
+func writeMigrateResult(app *cli.App, output cli.Output, res migrate.Result) error {
 	steps := make([]migrateStep, len(res.Ran))
 	for i, r := range res.Ran {
 		steps[i] = migrateStep{r.Step, r.Took.Seconds()}
 	}
-	out, word := migrateResult{From: res.From, To: res.To, Applied: steps}, "applied"
-	if down {
-		out.Applied, out.Reverted, word = []migrateStep{}, steps, "reverted"
-	}
-	return cli.WriteObject(app, output, out, func(p *cli.Page) {
+	return cli.WriteObject(app, output, migrateResult{From: res.From, To: res.To, Applied: steps}, func(p *cli.Page) {
 		if len(steps) == 0 {
 			fmt.Fprintf(p, "nothing to do: schema version %d\n", res.To)
 			return
 		}
-		fmt.Fprintf(p, "schema version %d (was %d): %d %s%s\n",
-			res.To, res.From, len(steps), word, app.Where())
+		fmt.Fprintf(p, "schema version %d (was %d): %d applied%s\n", res.To, res.From, len(steps), app.Where())
 	})
-}
-
-// writePlan prints SQL that could be run by hand, in order.
-func writePlan(app *cli.App, plan []migrate.Planned) error {
-	if len(plan) == 0 {
-		fmt.Fprintln(app.Err, "nothing to do")
-		return nil
-	}
-	for _, p := range plan {
-		if _, err := fmt.Fprintf(app.Out, "-- %s\n%s\n", p.Name, p.SQL); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // migrateError gives what stopped a run its exit code; refusals bring theirs along.

@@ -63,7 +63,6 @@ func TestCommandRoleMatrix(t *testing.T) {
 		"consumer forget": operator,
 		"consumer retry":  operator,
 		"migrate":         {}, // the owner's
-		"migrate down":    {},
 		"pause":           operator,
 		"publish":         {"outbox_dispatcher"},
 		"registry apply":  {},

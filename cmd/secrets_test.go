@@ -87,7 +87,6 @@ func canaryArgs() map[string][]string {
 		"consumer forget":    {id, "--consumer", "c", "--yes", "--note", "canary"},
 		"consumer show":      {id, "--consumer", "c"},
 		"migrate":            nil,
-		"migrate down":       {"--dry-run"},
 		"migrate grants":     nil,
 		"migrate status":     nil,
 		"migrate version":    nil,

@@ -112,7 +112,10 @@ func writers() map[string]writer {
 	dead := func(w *writerWorld) string { return w.dead }
 	published := func(w *writerWorld) string { return w.published }
 	plan := func(w *writerWorld) string { return w.plan }
-	behind := func(w *writerWorld) { w.ok("migrate", "down", "--yes") }
+	behind := func(w *writerWorld) {
+		_, err := w.db.Pool.Exec(w.t.Context(), `DROP FUNCTION outbox_grant(text); DELETE FROM outbox_schema_version WHERE version_id = (SELECT max(version_id) FROM outbox_schema_version)`)
+		require.NoError(w.t, err)
+	}
 	const data = `{"licenseId":"11111111-1111-7111-8111-111111111111","storeId":"11111111-1111-7111-8111-111111111111","status":"verified"}`
 	return map[string]writer{
 		"audit undo":      {args: with(func(w *writerWorld) string { return w.run }, "--yes")},
@@ -133,7 +136,6 @@ func writers() map[string]writer {
 		}, args: func(w *writerWorld) []string { return []string{"compliance", w.published, "--yes"} }},
 		"consumer forget": {args: with(published, "--consumer", "compliance", "--note", "x", "--yes")},
 		"migrate":         {prepare: behind, args: words()},
-		"migrate down":    {args: words("--yes")},
 		"pause":           {args: words("--type", "order_created", "--yes")},
 		"publish":         {args: words("--once", "--http-addr", "127.0.0.1:0")},
 		"registry apply":  {args: func(w *writerWorld) []string { return []string{w.catalogue(), "--yes"} }},
@@ -156,8 +158,7 @@ func moreWriting(w *writerWorld) [][]string {
 		{"event", "republish", "--since", "30d", "--plan"},
 		{"dlq", "replay", w.dead, "--yes", "--dry-run=false"},
 		{"dlq", "replay", w.dead, "--yes", "--plan=false"},
-		{"migrate", "--plan=false"},
-		{"migrate", "down", "--all", "--yes"},
+		{"migrate", "--dry-run=false"},
 		{"emit", "--stdin"},
 	}
 }

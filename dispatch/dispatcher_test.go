@@ -39,7 +39,7 @@ func usage(t *testing.T) *catalogue.Catalogue {
 func textOutbox(t *testing.T) (*outboxtest.Database, *catalogue.Catalogue) {
 	t.Helper()
 	db, types := outboxtest.EmptyDB(t), usage(t)
-	plan, err := migrate.Plan(t.Context(), db.Pool, migrate.Options{Types: migrate.Text})
+	plan, err := migrate.Survey(t.Context(), db.Pool, migrate.Options{Types: migrate.Text})
 	require.NoError(t, err)
 	require.False(t, plan.Exists)
 	done, err := migrate.Up(t.Context(), db.Pool, migrate.Options{Types: migrate.Text})

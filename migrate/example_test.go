@@ -16,16 +16,16 @@ func ExampleUp() {
 	db, drop := outboxtest.Example(outboxtest.EmptyDB) // yours: pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 	defer drop()
 	ctx := context.Background()
-	plan, err := migrate.Plan(ctx, db.Pool, migrate.Options{Types: migrate.Text})
+	found, err := migrate.Survey(ctx, db.Pool, migrate.Options{Types: migrate.Text})
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("exists:", plan.Exists, "blocked:", len(plan.Blocked))
+	fmt.Println("exists:", found.Exists, "blocked:", len(found.Blocked))
 	done, err := migrate.Up(ctx, db.Pool, migrate.Options{Types: migrate.Text})
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("from version", done.From, "to the newest:", done.To == plan.Binary)
+	fmt.Println("from version", done.From, "to the newest:", done.To == found.Binary)
 	again, err := migrate.Up(ctx, db.Pool, migrate.Options{})
 	fmt.Println("again:", len(again.Ran), err)
 	// Output:

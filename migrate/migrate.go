@@ -118,9 +118,9 @@ func Up(ctx context.Context, pool *pgxpool.Pool, opts Options) (Result, error) {
 	}, err
 }
 
-// Plan returns what Up would find and do: whether an existing table can become the outbox, and how
+// Survey returns what Up would find and do: whether an existing table can become the outbox, and how
 // long that takes. It only reads. Adoption.Blocked lists what has to change first.
-func Plan(ctx context.Context, pool *pgxpool.Pool, opts Options) (Adoption, error) {
+func Survey(ctx context.Context, pool *pgxpool.Pool, opts Options) (Adoption, error) {
 	a, err := migrate.Survey(ctx, pool, opts.internal())
 	return Adoption{
 		Database: a.Database, Binary: a.Binary, Pending: a.Pending, Exists: a.Exists, Types: a.Types,

@@ -69,73 +69,45 @@ $$;
 REVOKE ALL ON FUNCTION outbox_grant(text) FROM PUBLIC;
 
 -- Emitter: inserts, and reads nothing back. No created_at: the time of an event's row is not its writer's to choose.
+-- Consumers are emitters too: they record what they did and could not do.
 SELECT outbox_grant('GRANT INSERT (id, event_type, aggregate_type, aggregate_id, payload_json, namespace, tenant_id, dedupe_key, max_attempts, headers, ordering_key, deliver_at, next_attempt_at) ON outbox_events TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, bigint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) TO outbox_emitter');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz) TO outbox_emitter');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit_many(jsonb) TO outbox_emitter');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_emit_many, outbox_first_time, outbox_consumer_failed, outbox_consumer_recovered, outbox_consumer_beat TO outbox_emitter');
 
 -- Dispatcher: leases events, moves what may move, records deaths.
 SELECT outbox_grant('GRANT SELECT, INSERT, UPDATE (seqs), DELETE ON outbox_leases TO outbox_dispatcher');
-SELECT outbox_grant('GRANT SELECT ON outbox_leases TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT ON outbox_leases TO outbox_viewer');
-SELECT outbox_grant('GRANT SELECT ON outbox_events TO outbox_dispatcher');
+SELECT outbox_grant('GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_publishers TO outbox_dispatcher');
 SELECT outbox_grant('GRANT UPDATE (published_at, attempt_count, last_error, next_attempt_at, dead_at, broker_message_id) ON outbox_events TO outbox_dispatcher');
-SELECT outbox_grant('GRANT SELECT ON outbox_dlq TO outbox_dispatcher');
 SELECT outbox_grant('GRANT INSERT (id, event_id, event_type, aggregate_type, aggregate_id, payload_json, headers, error_reason, error_message, attempt_count, failed_at, namespace, tenant_id, topic, fingerprint, event_created_at) ON outbox_dlq TO outbox_dispatcher');
-SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_dispatcher');
+SELECT outbox_grant('GRANT SELECT, INSERT, UPDATE ON outbox_history TO outbox_dispatcher');
+SELECT outbox_grant('GRANT SELECT ON outbox_events, outbox_event_status, outbox_dlq, outbox_dlq_counts, outbox_pauses, outbox_consumers TO outbox_dispatcher');
+-- For its metrics; an error may quote a payload.
+SELECT outbox_grant('GRANT SELECT (consumer, state, subscription, first_at) ON outbox_consumer_failures TO outbox_dispatcher');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_claimable TO outbox_dispatcher');
 
 -- Operator: reads everything, changes only through functions that write the audit row.
-SELECT outbox_grant('GRANT SELECT ON outbox_events TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT ON outbox_dlq TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT ON outbox_audit TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT ON outbox_events, outbox_event_status, outbox_dlq, outbox_dlq_counts, outbox_dlq_causes, outbox_audit, outbox_leases, outbox_publishers, outbox_pauses, outbox_consumer_failures, outbox_consumers, inbox_events, outbox_history TO outbox_operator');
+-- The lease is the runner's alone.
+SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, note, filter, undoes, database, created_at, ready_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, watched) ON outbox_plans TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT (plan_id, chunk, size, summary, left_out, ids, event_ids, seen, digests, done, counts, outcomes) ON outbox_plan_chunks TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_replay, outbox_discard, outbox_restore, outbox_retry, outbox_republish, outbox_erase, outbox_correct, outbox_reveal, outbox_forget_samples, outbox_pause, outbox_resume, outbox_undo_pause, outbox_forget_event, outbox_forget_event_undone, outbox_cleanup_events, outbox_cleanup_inbox, outbox_cleanup_failures, outbox_cleanup_dlq, outbox_cleanup_audit, outbox_cleanup_history, outbox_claimable TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_create, outbox_plan_add, outbox_plan_ready, outbox_plan_abandon, outbox_plan_begin, outbox_plan_step, outbox_plan_beat, outbox_plan_end, outbox_plan_stop TO outbox_operator');
 
--- Viewer: everything except what events carry (payload_json, headers).
+-- Viewer: everything except what events carry (payload_json, headers). A digest would let it guess at payloads.
 SELECT outbox_grant('GRANT SELECT (id, event_type, aggregate_type, aggregate_id, created_at, published_at, attempt_count, last_error, seq, namespace, tenant_id, dedupe_key, max_attempts, next_attempt_at, dead_at, broker_message_id, ordering_key, passed_at, erased_at, deliver_at) ON outbox_events TO outbox_viewer');
 SELECT outbox_grant('GRANT SELECT (id, event_id, event_type, aggregate_type, aggregate_id, error_reason, error_message, attempt_count, failed_at, namespace, tenant_id, topic, fingerprint, event_created_at, state, state_changed_at, audit_id, corrected_by, erased_at) ON outbox_dlq TO outbox_viewer');
-SELECT outbox_grant('GRANT SELECT ON outbox_audit TO outbox_viewer');
-SELECT outbox_grant('GRANT SELECT ON outbox_event_status TO outbox_viewer');
+SELECT outbox_grant('GRANT SELECT ON outbox_event_status, outbox_dlq_counts, outbox_dlq_causes, outbox_audit, outbox_leases, outbox_publishers, outbox_pauses, outbox_consumer_failures, outbox_consumers, inbox_events, outbox_history TO outbox_viewer');
+SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, note, filter, undoes, database, created_at, ready_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, watched) ON outbox_plans TO outbox_viewer');
+SELECT outbox_grant('GRANT SELECT (plan_id, chunk, size, summary, left_out, ids, event_ids, seen, done, counts, outcomes) ON outbox_plan_chunks TO outbox_viewer');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_claimable TO outbox_viewer');
 
 -- The catalogue is no secret: an emitter may look up what an event type needs.
 SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_emitter');
-SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_dispatcher');
-SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue TO outbox_viewer');
-
 -- Who may look at the tables may also ask which schema version they have.
-SELECT outbox_grant('GRANT SELECT ON outbox_schema_version TO outbox_dispatcher');
-SELECT outbox_grant('GRANT SELECT ON outbox_schema_version TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT ON outbox_schema_version TO outbox_viewer');
-
--- +goose Down
-
--- The roles stay: logins may be members of them.
--- +goose StatementBegin
-DO $$
-DECLARE
-    role   text;
-    object text;
-BEGIN
-    FOREACH role IN ARRAY ARRAY['outbox_emitter', 'outbox_dispatcher', 'outbox_operator', 'outbox_viewer'] LOOP
-        CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
-        FOREACH object IN ARRAY ARRAY['outbox_events', 'outbox_leases', 'outbox_dlq', 'outbox_audit', 'outbox_event_status', 'outbox_event_types', 'outbox_catalogue', 'outbox_schema_version'] LOOP
-            EXECUTE format('REVOKE ALL ON %I FROM %I', object, role);
-        END LOOP;
-        IF EXISTS (SELECT FROM pg_namespace AS n, aclexplode(n.nspacl) AS a
-                    WHERE n.nspname = current_schema() AND a.grantee = to_regrole(role)) THEN
-            EXECUTE format('REVOKE ALL ON SCHEMA %I FROM %I', current_schema(), role);
-        END IF;
-        FOR object IN
-            SELECT p.oid::regprocedure FROM pg_proc AS p
-             WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.proname IN ('outbox_emit', 'outbox_emit_many')
-        LOOP
-            EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %I', object, role);
-        END LOOP;
-    END LOOP;
-END
-$$;
--- +goose StatementEnd
-DROP FUNCTION IF EXISTS outbox_grant(text);
+SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue, outbox_schema_version TO outbox_dispatcher');
+SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue, outbox_schema_version TO outbox_operator');
+SELECT outbox_grant('GRANT SELECT ON outbox_event_types, outbox_catalogue, outbox_schema_version TO outbox_viewer');

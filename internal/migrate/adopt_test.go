@@ -1,6 +1,7 @@
 package migrate_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -165,4 +166,68 @@ func TestPlanOfATableWithoutStatistics(t *testing.T) {
 	require.Less(t, a.GrowthBytes, a.TableBytes)
 	exec(t, pool, `ANALYZE outbox_events`)
 	require.InDelta(t, 60000, survey().Rows, 100)
+}
+
+func TestSurveyTellsWhatBecomesOfATable(t *testing.T) {
+	t.Parallel()
+	empty, err := migrate.Survey(t.Context(), emptyDB(t), migrate.Options{})
+	require.NoError(t, err)
+	require.False(t, empty.Exists)
+	require.Equal(t, migrate.TypesEnum, empty.Types)
+	require.Positive(t, empty.Pending)
+
+	pool := adopted(t, 6)
+	exec(t, pool, `ALTER TABLE outbox_events ALTER COLUMN id SET DEFAULT gen_random_uuid(); CREATE INDEX their_idx ON outbox_events (created_at);
+		CREATE UNIQUE INDEX their_key ON outbox_events ((payload_json ->> 'key'))`)
+	writer, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = writer.Exec(t.Context(), `INSERT INTO outbox_events SELECT * FROM outbox_events LIMIT 0`)
+	require.NoError(t, err)
+	found, err := migrate.Survey(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	require.NoError(t, writer.Rollback(t.Context()))
+	require.True(t, found.Exists)
+	require.Empty(t, found.Blocked)
+	require.Equal(t, []string{"default of id: gen_random_uuid()", "index their_idx, which costs every write"}, found.Harmless)
+	require.Equal(t, []string{"unique index their_key: an event that it keeps out makes outbox_emit fail with OX008"}, found.Warnings)
+	require.Equal(t, int64(6), found.Waiting)
+	require.Len(t, found.Steps, 3)
+	require.Condition(t, func() bool {
+		return slices.ContainsFunc(found.Sessions, func(s migrate.Session) bool { return s.Does == "writes" && s.Since != nil })
+	}, "%+v", found.Sessions)
+
+	_, err = migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	found, err = migrate.Survey(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	require.Zero(t, found.Pending)
+	require.Empty(t, found.Steps)
+}
+
+// The survey names what Up refuses, and looks at nothing else.
+func TestSurveyNamesWhatBlocks(t *testing.T) {
+	t.Parallel()
+	pool := emptyDB(t)
+	exec(t, pool, `CREATE TYPE event_type_enum AS ENUM ('order_created'); CREATE TABLE outbox_events (id text PRIMARY KEY,
+		event_type event_type_enum NOT NULL, aggregate_type text NOT NULL, aggregate_id bigint NOT NULL, payload_json jsonb NOT NULL,
+		created_at timestamptz NOT NULL DEFAULT now(), published_at timestamptz, attempt_count integer NOT NULL DEFAULT 0)`)
+	found, err := migrate.Survey(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	require.Len(t, found.Blocked, 2+17)
+	require.Equal(t, []migrate.Difference{
+		{Column: "id", Problem: "is text, needed is uuid", Statement: "ALTER TABLE outbox_events ALTER COLUMN id TYPE uuid USING id::uuid"},
+		{Column: "last_error", Problem: "is missing", Statement: "ALTER TABLE outbox_events ADD COLUMN last_error text"},
+		{Column: "event_type_enum", Problem: "lacks the value order_state_changed", Statement: "ALTER TYPE event_type_enum ADD VALUE 'order_state_changed'"},
+	}, found.Blocked[:3])
+	require.Empty(t, found.Steps)
+	_, err = migrate.Up(t.Context(), pool, migrate.Options{})
+	require.Error(t, err, "as the survey said")
+	for _, d := range found.Blocked {
+		exec(t, pool, d.Statement)
+	}
+	found, err = migrate.Survey(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
+	require.Empty(t, found.Blocked)
+	_, err = migrate.Up(t.Context(), pool, migrate.Options{})
+	require.NoError(t, err)
 }

@@ -136,12 +136,12 @@ func differences(fsys fs.FS) (query string, enums, labels []string, err error) {
 	if err != nil {
 		return "", nil, nil, err
 	}
-	up, err := section(fsys, known[0], true)
+	up, _, err := statements(fsys, known[0])
 	if err != nil {
 		return "", nil, nil, err
 	}
 	_, rest, begins := strings.Cut(up,
-		"-- migrate --plan reads what follows, up to its end, from here.\n")
+		"-- migrate --dry-run reads what follows, up to its end, from here.\n")
 	query, _, ends := strings.Cut(rest, "-- That was its end.\n")
 	if !begins || !ends {
 		return "", nil, nil, fmt.Errorf("%s: no query for what differs", known[0])
@@ -265,13 +265,11 @@ func (a *Adoption) estimate(opts Options) {
 		Estimate
 		growth, wal float64
 	}{
-		{2, Estimate{"00002_add_delivery_columns", 3 * scan,
-			"adds columns without touching a row, and reads the table three times to validate three checks"}, 0, 0},
-		{3, Estimate{"00003_add_event_seq", 2*scan + waiting*secondsPerNumber*(1+max(0, opts.Pace)),
+		{2, Estimate{"columns", 5 * scan, "adds columns without touching a row, and reads the table five times to validate five checks"}, 0, 0},
+		{2, Estimate{"order", 2*scan + waiting*secondsPerNumber*(1+max(0, opts.Pace)),
 			"numbers the rows that wait, in batches of 2,000 with a pause after each"}, waiting * (row + bytesPerEntry), waiting * (row + walPerNumber)},
-		{4, Estimate{"00004_narrow_event_indexes", 10*scan + rows*secondsPerEntry, "builds partial indexes beside production and drops the full ones"},
+		{3, Estimate{"indexes", 16*scan + rows*secondsPerEntry, "builds partial indexes beside production and drops the full ones"},
 			rows * bytesPerEntry / 2, rows * bytesPerEntry},
-		{18, Estimate{"00018_index_dead_events", 2 * scan, "builds one more index, which is empty"}, 0, 0},
 	} {
 		if e.version > a.Database {
 			a.Steps = append(a.Steps, e.Estimate)

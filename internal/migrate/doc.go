@@ -8,5 +8,5 @@
 //   - No statement waits for a table lock longer than Options.LockTimeout: a
 //     long reader delays the migration, never the writers queued behind it.
 //   - A run that was killed at any point can be started again and finishes.
-//   - Status, Version and Plan change nothing in the database.
+//   - Status, Version, Survey and Scripts change nothing in the database.
 package migrate

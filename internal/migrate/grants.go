@@ -27,7 +27,7 @@ func Grants(fsys fs.FS, names map[string]string) ([]string, error) {
 	}
 	var out []string
 	for _, step := range known {
-		sql, err := section(fsys, step, true)
+		sql, _, err := statements(fsys, step)
 		if err != nil {
 			return nil, err
 		}

@@ -112,8 +112,8 @@ func TestKilledInTheBackfill(t *testing.T) {
 				err := <-done
 				var partial *migrate.PartialError
 				require.ErrorAs(t, err, &partial)
-				require.Equal(t, "00003_add_event_seq.sql", partial.Failed.Name)
-				require.Len(t, partial.Applied, 2)
+				require.Equal(t, "00002_order_events.sql", partial.Failed.Name)
+				require.Len(t, partial.Applied, 1)
 			}
 		},
 		"process killed": func(t *testing.T, pool *pgxpool.Pool) (start, kill func()) {
@@ -142,7 +142,7 @@ func TestKilledInTheBackfill(t *testing.T) {
 
 			res, err := migrate.Up(t.Context(), pool, migrate.Options{})
 			require.NoError(t, err)
-			require.Equal(t, int64(2), res.From)
+			require.Equal(t, int64(1), res.From)
 			// The row that was held got its number last, so the order is checked on the others.
 			exec(t, pool, `ALTER TABLE outbox_events DISABLE TRIGGER outbox_events_refuse_delete`)
 			exec(t, pool, `DELETE FROM outbox_events WHERE created_at = (SELECT min(created_at) FROM outbox_events)`)
@@ -156,7 +156,7 @@ func TestKilledInTheBackfill(t *testing.T) {
 func TestKilledInAnIndexBuild(t *testing.T) {
 	t.Parallel()
 	pool := adopted(t, 100)
-	_, err := migrate.Up(t.Context(), pool, migrate.Options{To: 3})
+	_, err := migrate.Up(t.Context(), pool, migrate.Options{To: 2})
 	require.NoError(t, err)
 	goOn := stallIndexBuilds(t, pool)
 	for range 3 {

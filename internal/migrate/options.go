@@ -43,11 +43,8 @@ type Options struct {
 	RetryFor time.Duration
 	// Wait bounds the wait for another run; 0 means DefaultWait, negative means not at all.
 	Wait time.Duration
-	// To is the version to stop at: the last one applied by Up (0 means all), the one
-	// that remains after Down (AllSteps means none).
+	// To is the last version to apply; 0 means all.
 	To int64
-	// Steps is the number of migrations Down reverts when To is not given; 0 means one.
-	Steps int
 	// Progress is told what happens, in words for a human, one call at a time; nil discards it.
 	Progress func(message string)
 
@@ -66,9 +63,6 @@ const (
 	TypesText = "text"
 )
 
-// AllSteps as Options.To lets Down revert everything.
-const AllSteps = -1
-
 func (o Options) withDefaults() Options {
 	if o.Migrations == nil {
 		o.Migrations = migrations.FS
@@ -85,9 +79,6 @@ func (o Options) withDefaults() Options {
 	o.FreshTypes = cmp.Or(o.Types, o.FreshTypes, TypesEnum)
 	if o.Pace == 0 {
 		o.Pace = DefaultPace
-	}
-	if o.Steps == 0 {
-		o.Steps = 1
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}

@@ -170,7 +170,6 @@ func TestRoleMatrix(t *testing.T) {
 		{`SELECT outbox_unreadable('[]')`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_field_bytes(1)`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_former_event('{}', 'a', 'b')`, [4]string{denied, denied, denied, denied}},
-		{`SELECT outbox_qualify_functions()`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_first_time('c', gen_random_uuid())`, [4]string{allowed, denied, denied, denied}},
 		{`SELECT outbox_republish(ARRAY[gen_random_uuid()], NULL, 'me', NULL, '{}')`, [4]string{denied, denied, allowed, denied}},
 		{`SELECT id FROM outbox_publishers`, [4]string{denied, allowed, allowed, allowed}},
@@ -252,7 +251,6 @@ func TestFunctionsLookNamesUpInTheCatalogueAlone(t *testing.T) {
 	require.Empty(t, queryAll(t, pool, ours+`AND p.prosecdef`+free))
 	require.Empty(t, queryAll(t, pool, ours+`AND p.prosecdef`+callableByAll))
 	require.Empty(t, queryAll(t, pool, ours+free+callableByAll+` AND p.prosqlbody IS NULL`), "one whose body is parsed looks up nothing")
-	require.Empty(t, queryAll(t, pool, ours+`AND p.prosrc LIKE '%@schema@%'`), "a migration forgot outbox_qualify_functions")
 }
 
 // What migrate grants prints gives other roles exactly what ours have.

@@ -38,17 +38,8 @@ type Result struct {
 }
 
 // Up applies what is pending, up to opts.To.
-func Up(ctx context.Context, pool *pgxpool.Pool, opts Options) (Result, error) {
-	return run(ctx, pool, opts.withDefaults(), false)
-}
-
-// Down reverts opts.Steps migrations, or everything above opts.To. When
-// nothing remains, the version table goes too.
-func Down(ctx context.Context, pool *pgxpool.Pool, opts Options) (Result, error) {
-	return run(ctx, pool, opts.withDefaults(), true)
-}
-
-func run(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) (res Result, err error) {
+func Up(ctx context.Context, pool *pgxpool.Pool, opts Options) (res Result, err error) {
+	opts = opts.withDefaults()
 	known, err := steps(opts.Migrations)
 	if err != nil {
 		return Result{}, err
@@ -65,7 +56,7 @@ func run(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) (res 
 	}
 	defer func() { res.Schema, res.Creators = schema, creators }()
 	// Nothing to do needs no lock, and no right to change the schema.
-	res, todo, err := survey(ctx, pool, known, opts, down)
+	res, todo, err := survey(ctx, pool, known, opts)
 	if err != nil || len(todo) == 0 {
 		return res, err
 	}
@@ -80,14 +71,18 @@ func run(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) (res 
 	}
 	// Another run may have done it meanwhile.
 	err = s.raw(ctx, func(conn *pgx.Conn) (err error) {
-		res, todo, err = survey(ctx, conn, known, opts, down)
+		res, todo, err = survey(ctx, conn, known, opts)
 		return err
 	})
 	res.Waited = waited
 	if err != nil || len(todo) == 0 {
 		return res, err
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, s.db, opts.Migrations,
+	home, err := s.home(ctx)
+	if err != nil {
+		return res, err
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, s.db, home.files(opts.Migrations),
 		goose.WithTableName(Table),
 		goose.WithDisableGlobalRegistry(true),
 		goose.WithSlog(slog.New(slog.NewTextHandler(io.Discard, nil))))
@@ -96,33 +91,30 @@ func run(ctx context.Context, pool *pgxpool.Pool, opts Options, down bool) (res 
 	}
 	for _, step := range todo {
 		start := time.Now()
-		if err := s.apply(ctx, provider, step, opts, down); err != nil {
+		if err := s.apply(ctx, provider, step, opts); err != nil {
 			return res, &PartialError{Applied: res.steps(), Failed: step, Err: err}
 		}
 		res.Ran = append(res.Ran, Ran{Step: step, Took: time.Since(start)})
-		opts.Progress(fmt.Sprintf("%s %s (%s)", verb(down), step,
-			time.Since(start).Round(time.Millisecond)))
+		opts.Progress(fmt.Sprintf("applied %s (%s)", step, time.Since(start).Round(time.Millisecond)))
 	}
-	return res, s.finish(ctx, known, opts, down, &res)
+	return res, s.finish(ctx, known, opts, &res)
 }
 
 // survey returns where the database stands and what is to do.
-func survey(ctx context.Context, db querier, known []Step, opts Options, down bool) (Result,
-	[]Step, error) {
+func survey(ctx context.Context, db querier, known []Step, opts Options) (Result, []Step, error) {
 	applied, err := readApplied(ctx, db)
 	if err != nil {
 		return Result{}, nil, err
 	}
 	list := merge(known, applied)
 	v := versions(list)
-	todo, err := choose(list, opts, down)
+	todo, err := choose(list, opts)
 	return Result{From: v.Database, To: v.Database}, todo, err
 }
 
 // apply runs one migration, again and again while others hold the locks it
 // needs. Between tries production has the table to itself.
-func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step, opts Options,
-	down bool) error {
+func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step, opts Options) error {
 	deadline := time.Now().Add(opts.RetryFor)
 	backoff := 500 * time.Millisecond
 	for try := 1; ; try++ {
@@ -130,7 +122,7 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 			return err
 		}
 		quiet := heartbeat(step, opts)
-		_, err := provider.ApplyVersion(ctx, step.Version, !down)
+		_, err := provider.ApplyVersion(ctx, step.Version, true)
 		quiet()
 		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 			err = partial.Err
@@ -174,21 +166,14 @@ func heartbeat(step Step, opts Options) (stop func()) {
 	}
 }
 
-// finish completes the result and, after the last Down, removes the empty version table.
-func (s *session) finish(ctx context.Context, known []Step, opts Options, down bool,
-	res *Result) error {
+// finish completes the result.
+func (s *session) finish(ctx context.Context, known []Step, opts Options, res *Result) error {
 	return s.raw(ctx, func(conn *pgx.Conn) error {
-		after, _, err := survey(ctx, conn, known, opts, down)
+		after, _, err := survey(ctx, conn, known, opts)
 		if err != nil {
 			return err
 		}
 		res.To = after.To
-		if down && after.To == 0 {
-			if _, err := conn.Exec(ctx, "DROP TABLE IF EXISTS "+Table); err != nil {
-				return fmt.Errorf("drop version table: %w", err)
-			}
-			return nil
-		}
 		err = conn.QueryRow(ctx, ungrantedRoles, Roles()).Scan(&res.MissingRoles, &res.ForeignRoles)
 		if err != nil {
 			return fmt.Errorf("look for roles: %w", err)
@@ -214,11 +199,4 @@ func (r Result) steps() []Step {
 		out[i] = ran.Step
 	}
 	return out
-}
-
-func verb(down bool) string {
-	if down {
-		return "reverted"
-	}
-	return "applied"
 }

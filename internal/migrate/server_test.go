@@ -15,7 +15,7 @@ func TestOldServerIsRefused(t *testing.T) {
 	pool := emptyDB(t)
 	for _, run := range []func() error{
 		func() error { _, err := migrate.Up(t.Context(), pool, migrate.Options{}.Oldest(99)); return err },
-		func() error { _, err := migrate.Down(t.Context(), pool, migrate.Options{}.Oldest(99)); return err },
+		func() error { _, err := migrate.Scripts(t.Context(), pool, migrate.Options{}.Oldest(99)); return err },
 	} {
 		refusal(t, run(), fault.Precondition, "PostgreSQL "+queryOne[string](t, pool, `SHOW server_version`)+" is too old, 14 is the oldest that is supported",
 			"upgrade to PostgreSQL 14 or newer")

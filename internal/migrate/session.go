@@ -81,6 +81,19 @@ SELECT set_config(v.name, v.value, false)
 	})
 }
 
+// home is the schema in which the session creates.
+func (s *session) home(ctx context.Context) (h home, err error) {
+	err = s.raw(ctx, func(conn *pgx.Conn) error {
+		var schema string
+		if err := conn.QueryRow(ctx, `SELECT quote_ident(current_schema())`).Scan(&schema); err != nil {
+			return fmt.Errorf("look for the schema: %w", err)
+		}
+		h, err = newHome(schema)
+		return err
+	})
+	return h, err
+}
+
 // lock waits for the migration lock, at most opts.Wait.
 func (s *session) lock(ctx context.Context, opts Options) (waited time.Duration, err error) {
 	start := time.Now()

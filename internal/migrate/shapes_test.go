@@ -31,25 +31,6 @@ func TestTypesAreChosenOnce(t *testing.T) {
 	require.NoError(t, err, "what it has may be asked for")
 }
 
-func TestEveryShapeGoesUpAndDown(t *testing.T) {
-	t.Parallel()
-	for _, shape := range outboxtest.Shapes() {
-		t.Run(shape.Name, func(t *testing.T) {
-			t.Parallel()
-			db := outboxtest.ShapedDB(t, shape)
-			before := catalogue(t, db.Pool)
-			_, err := migrate.Down(t.Context(), db.Pool, migrate.Options{To: 1})
-			require.NoError(t, err)
-			_, err = migrate.Up(t.Context(), db.Pool, migrate.Options{})
-			require.NoError(t, err)
-			require.Empty(t, differ(before, catalogue(t, db.Pool)))
-			_, err = migrate.Down(t.Context(), db.Pool, migrate.Options{To: migrate.AllSteps})
-			require.NoError(t, err)
-			require.Empty(t, queryAll(t, db.Pool, `SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace`))
-		})
-	}
-}
-
 // The id of an aggregate may be handed over in whatever type the caller has it.
 func TestEmitFunctionTakesIDsOfEveryType(t *testing.T) {
 	t.Parallel()

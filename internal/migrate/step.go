@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -39,25 +40,63 @@ func steps(fsys fs.FS) ([]Step, error) {
 	return out, nil
 }
 
-// section cuts the Up or the Down part out of a migration file.
-func section(fsys fs.FS, s Step, up bool) (string, error) {
+// home is the schema that a run creates everything in, quoted.
+type home string
+
+// schemaMark stands for the schema in a migration. A function of ours finds nothing by its search_path, see 00007.
+const schemaMark = "@schema@"
+
+// newHome refuses a name that would end a text in which it stands: every function's text is quoted by dollar signs.
+func newHome(schema string) (home, error) {
+	if strings.Contains(schema, "$") {
+		return "", fault.Hint(fault.Preconditionf("schema %s has a dollar sign in its name", schema), "use a schema without one")
+	}
+	return home(schema), nil
+}
+
+// files are migrations with the schema in place.
+func (h home) files(fsys fs.FS) fs.FS { return filled{fsys, h} }
+
+type filled struct {
+	fs.FS
+	home home
+}
+
+func (f filled) Open(name string) (fs.File, error) {
+	file, err := f.FS.Open(name)
+	if err != nil || path.Ext(name) != ".sql" {
+		return file, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	return filledFile{strings.NewReader(strings.ReplaceAll(string(text), schemaMark, string(f.home))), info}, err
+}
+
+type filledFile struct {
+	*strings.Reader
+	info fs.FileInfo
+}
+
+func (f filledFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f filledFile) Close() error               { return nil }
+
+// statements are the SQL of a migration without what goose wants to be told. alone: it has to run outside of a transaction.
+func statements(fsys fs.FS, s Step) (sql string, alone bool, err error) {
 	raw, err := fs.ReadFile(fsys, s.Name)
 	if err != nil {
-		return "", fmt.Errorf("read migration %s: %w", s.Name, err)
-	}
-	_, rest, _ := strings.Cut(string(raw), "-- +goose Up\n")
-	upPart, downPart, _ := strings.Cut(rest, "-- +goose Down\n")
-	part := downPart
-	if up {
-		part = upPart
+		return "", false, fmt.Errorf("read migration %s: %w", s.Name, err)
 	}
 	var b strings.Builder
-	for line := range strings.Lines(part) {
+	for line := range strings.Lines(string(raw)) {
 		if !strings.HasPrefix(line, "-- +goose ") {
 			b.WriteString(line)
 		}
 	}
-	return strings.TrimSpace(b.String()) + "\n", nil
+	return strings.TrimSpace(b.String()) + "\n", strings.Contains(string(raw), "-- +goose NO TRANSACTION\n"), nil
 }
 
 // merge joins what the binary knows with what the database recorded, by version.
@@ -85,7 +124,7 @@ func merge(known []Step, applied map[int64]time.Time) []StepStatus {
 
 // choose picks the steps a run executes, in order. A database that knows more
 // than the binary is refused: the binary cannot tell what its steps would meet.
-func choose(list []StepStatus, opts Options, down bool) ([]Step, error) {
+func choose(list []StepStatus, opts Options) ([]Step, error) {
 	v := versions(list)
 	var unknown []int64
 	for _, s := range list {
@@ -103,17 +142,8 @@ func choose(list []StepStatus, opts Options, down bool) ([]Step, error) {
 	}
 	var todo []Step
 	for _, s := range list {
-		switch {
-		case !down && s.State == StepPending && (opts.To == 0 || s.Version <= opts.To):
+		if s.State == StepPending && (opts.To == 0 || s.Version <= opts.To) {
 			todo = append(todo, s.Step)
-		case down && s.State != StepPending && (opts.To <= 0 || s.Version > opts.To):
-			todo = append(todo, s.Step)
-		}
-	}
-	if down {
-		slices.Reverse(todo)
-		if opts.To == 0 {
-			todo = todo[:min(opts.Steps, len(todo))]
 		}
 	}
 	return todo, nil

@@ -9,16 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/adoption"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 )
 
 func TestAPlanIsKept(t *testing.T) {
 	t.Parallel()
-	plan := adoption.Adoption{Adoption: migrate.Adoption{Seconds: 19}}
-	require.NoError(t, kept(plan, 57*time.Second))
-	require.ErrorContains(t, kept(plan, 58*time.Second), "more than three times")
-	require.NoError(t, kept(adoption.Adoption{Adoption: migrate.Adoption{Seconds: 0.1}}, 3*time.Second))
+	found := migrate.Adoption{Seconds: 19}
+	require.NoError(t, kept(found, 57*time.Second))
+	require.ErrorContains(t, kept(found, 58*time.Second), "more than three times")
+	require.NoError(t, kept(migrate.Adoption{Seconds: 0.1}, 3*time.Second))
 }
 
 func TestEventsAreTallied(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/adoption"
+	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
@@ -33,11 +33,11 @@ SELECT 'order_created', 'checkout_group', gen_random_uuid(), ` + foreignEnvelope
 VALUES ('order_created', 'checkout_group', gen_random_uuid(), ` + foreignEnvelope + `) RETURNING id::text`
 )
 
-// kept reports a migration that took much longer than planned. A plan of less than a second is one
+// kept reports a migration that took much longer than foreseen. An estimate of less than a second is one
 // of a second.
-func kept(plan adoption.Adoption, took time.Duration) error {
-	if took.Seconds() > 3*max(plan.Seconds, 1) {
-		return fmt.Errorf("the migration took %s, more than three times what the plan said", took)
+func kept(found migrate.Adoption, took time.Duration) error {
+	if took.Seconds() > 3*max(found.Seconds, 1) {
+		return fmt.Errorf("the migration took %s, more than three times what was foreseen", took)
 	}
 	return nil
 }
@@ -54,15 +54,14 @@ func (l *lab) pathC(ctx context.Context, s *site) {
 	s.written = rig.Must(pgx.CollectRows(rows, pgx.RowTo[string]))
 	s.grant(ctx, "INSERT, SELECT (id) ON outbox_events")
 	writer := s.writers(ctx, insertOld)
-	var plan adoption.Adoption
-	rig.Check(json.Unmarshal([]byte(s.outboxctl(ctx, "migrate", "--plan", "-o", "json")), &plan))
+	var found migrate.Adoption
+	rig.Check(json.Unmarshal([]byte(s.outboxctl(ctx, "migrate", "--dry-run", "-o", "json")), &found))
 	log, size := s.measure(ctx)
 	began := time.Now()
 	s.outboxctl(ctx, "migrate")
 	took := time.Since(began)
 	logAfter, sizeAfter := s.measure(ctx)
-	l.say("plan: %d wait, %d would be published, %d with another eventId; %.0f s, %d MB of log, %d MB of growth",
-		plan.Waiting, plan.Backlog.Publish, plan.Backlog.OtherEventID, plan.Seconds, plan.WALBytes>>20, plan.GrowthBytes>>20)
+	l.say("foreseen: %d wait; %.0f s, %d MB of log, %d MB of growth", found.Waiting, found.Seconds, found.WALBytes>>20, found.GrowthBytes>>20)
 	l.say("migrate: %.1f s, %d MB of log (with the producer's); table and indexes %d MB, before %d MB",
 		took.Seconds(), (logAfter-log)>>20, sizeAfter>>20, size>>20)
 	s.outboxctl(ctx, "topic", "ensure")
@@ -70,7 +69,7 @@ func (l *lab) pathC(ctx context.Context, s *site) {
 	writer()
 	s.outboxctl(ctx, "publish", "--once")
 	s.drained(ctx)
-	rig.Check(kept(plan, took))
+	rig.Check(kept(found, took))
 }
 
 // measure returns the bytes of the server's log so far and of the table with its indexes.

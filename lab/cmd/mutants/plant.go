@@ -131,16 +131,14 @@ func named(spec ast.Spec, name string) bool {
 	return false
 }
 
-// function finds a function of the schema in the last migration that creates it: what an earlier
-// one says is history.
+// function finds a function of the schema in the migration that creates it.
 func (s sources) function(dir, name string) place {
 	create := regexp.MustCompile(`(?i)CREATE\s+(OR\s+REPLACE\s+)?FUNCTION\s+` + regexp.QuoteMeta(name) + `\s*\([^$]*(\$\w*\$)`)
-	for _, path := range slices.Backward(rig.Must(filepath.Glob(filepath.Join(dir, "*.sql")))) { // sorted by their names
+	for _, path := range rig.Must(filepath.Glob(filepath.Join(dir, "*.sql"))) {
 		text := s.read(path)
-		up, _, _ := strings.Cut(text, "-- +goose Down")
-		if m := create.FindStringSubmatchIndex(up); m != nil {
-			quote := up[m[4]:m[5]]
-			return place{path, text, m[0], m[1] + strings.Index(up[m[1]:], quote)}
+		if m := create.FindStringSubmatchIndex(text); m != nil {
+			quote := text[m[4]:m[5]]
+			return place{path, text, m[0], m[1] + strings.Index(text[m[1]:], quote)}
 		}
 	}
 	return rig.Must(place{}, errors.New("no migration creates that function"))

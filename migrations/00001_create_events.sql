@@ -110,7 +110,7 @@ BEGIN
     END IF;
     SELECT string_agg(d.name || ' ' || d.problem, '; '), string_agg(d.statement || ';', ' ') INTO problems, statements
       FROM (
--- migrate --plan reads what follows, up to its end, from here.
+-- migrate --dry-run reads what follows, up to its end, from here.
 WITH here AS (
     SELECT a.attname::text AS name, a.attnum, format_type(a.atttypid, NULL) AS type, a.attnotnull AS required,
            pg_get_expr(d.adbin, d.adrelid) AS preset, a.attidentity <> '' OR a.attgenerated <> '' AS generated
@@ -193,8 +193,3 @@ SELECT 'table', 'is a ' || CASE c.relkind WHEN 'p' THEN 'partitioned table' WHEN
 END
 $$;
 -- +goose StatementEnd
-
--- +goose Down
-DROP TABLE IF EXISTS outbox_events;
-DROP TYPE IF EXISTS event_type_enum;
-DROP TYPE IF EXISTS aggregate_type_enum;

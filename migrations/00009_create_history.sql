@@ -2,7 +2,6 @@
 -- minute. Nothing in the delivery of events depends on it. Minutes are kept for a day, hours for 30 days.
 
 -- +goose Up
-SET LOCAL check_function_bodies = off; -- see 00009
 
 CREATE TABLE outbox_history (
     at         timestamptz NOT NULL,
@@ -42,13 +41,4 @@ END
 $$;
 -- +goose StatementEnd
 
-SELECT outbox_qualify_functions();
-REVOKE ALL ON FUNCTION outbox_cleanup_history(int) FROM PUBLIC;
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_cleanup_history(int) TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT, INSERT, UPDATE ON outbox_history TO outbox_dispatcher');
-SELECT outbox_grant('GRANT SELECT ON outbox_history TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT ON outbox_history TO outbox_viewer');
-
--- +goose Down
-DROP FUNCTION IF EXISTS outbox_cleanup_history(int);
-DROP TABLE IF EXISTS outbox_history;
+REVOKE ALL ON FUNCTION outbox_cleanup_history FROM PUBLIC;

@@ -20,7 +20,8 @@ BEGIN
                to_regclass('outbox_events_seq_claim_idx'), to_regclass('outbox_events_dedupe_idx'),
                to_regclass('outbox_events_published_at_idx'), to_regclass('outbox_events_event_type_idx'),
                to_regclass('outbox_events_open_aggregate_idx'), to_regclass('outbox_events_past_aggregate_idx'),
-               to_regclass('outbox_events_scheduled_idx'))
+               to_regclass('outbox_events_scheduled_idx'), to_regclass('outbox_events_dead_at_idx'), to_regclass('outbox_events_turn_idx'),
+               to_regclass('outbox_events_ordered_claim_idx'), to_regclass('outbox_events_blocking_idx'))
     LOOP
         EXECUTE format('DROP INDEX %s', leftover);
     END LOOP;
@@ -60,6 +61,25 @@ CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_past_aggregate_idx
 CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_scheduled_idx
     ON outbox_events (deliver_at) WHERE deliver_at IS NOT NULL AND published_at IS NULL AND dead_at IS NULL;
 
+-- Operators count and list dead events; without an index of their own that
+-- would walk everything that still waits. Only a death writes to it.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_dead_at_idx
+    ON outbox_events (dead_at) WHERE dead_at IS NOT NULL;
+
+-- What a claim of events with an ordering key reads; events without one are in none of the next three.
+-- Whose turn it is in a key: its first row that is neither published nor passed.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_turn_idx
+    ON outbox_events (ordering_key, seq) WHERE ordering_key IS NOT NULL AND published_at IS NULL AND passed_at IS NULL;
+
+-- Which keys have something to send, oldest first.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_ordered_claim_idx
+    ON outbox_events (seq) WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NULL;
+
+-- Which keys stand still behind a dead event.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_blocking_idx
+    ON outbox_events (ordering_key, seq)
+    WHERE ordering_key IS NOT NULL AND published_at IS NULL AND dead_at IS NOT NULL AND passed_at IS NULL;
+
 -- The full indexes go only when their successors are known to be usable.
 -- +goose StatementBegin
 DO $$
@@ -71,9 +91,10 @@ BEGIN
       JOIN pg_class c ON c.oid = i.indexrelid
      WHERE i.indrelid = 'outbox_events'::regclass AND i.indisvalid AND i.indisready
        AND c.relname IN ('outbox_events_seq_claim_idx', 'outbox_events_dedupe_idx', 'outbox_events_published_at_idx',
-           'outbox_events_event_type_idx', 'outbox_events_open_aggregate_idx', 'outbox_events_past_aggregate_idx', 'outbox_events_scheduled_idx');
-    IF usable <> 7 THEN
-        RAISE EXCEPTION 'only % of 7 indexes on outbox_events are valid', usable
+           'outbox_events_event_type_idx', 'outbox_events_open_aggregate_idx', 'outbox_events_past_aggregate_idx', 'outbox_events_scheduled_idx',
+           'outbox_events_dead_at_idx', 'outbox_events_turn_idx', 'outbox_events_ordered_claim_idx', 'outbox_events_blocking_idx');
+    IF usable <> 11 THEN
+        RAISE EXCEPTION 'only % of 11 indexes on outbox_events are valid', usable
             USING ERRCODE = 'OX201', HINT = 'Run outboxctl migrate again: it drops invalid indexes and builds them again.';
     END IF;
 END
@@ -83,36 +104,4 @@ $$;
 DROP INDEX CONCURRENTLY IF EXISTS idx_outbox_events_published_at;
 DROP INDEX CONCURRENTLY IF EXISTS idx_outbox_events_event_type;
 DROP INDEX CONCURRENTLY IF EXISTS outbox_events_aggregate_idx;
-SELECT set_config('lock_timeout', current_setting('outboxctl.lock_timeout'), false);
-
--- +goose Down
--- +goose StatementBegin
-DO $$
-DECLARE
-    leftover regclass;
-BEGIN
-    FOR leftover IN
-        SELECT indexrelid::regclass FROM pg_index
-         WHERE NOT indisvalid AND indexrelid IN (
-             to_regclass('idx_outbox_events_published_at'), to_regclass('idx_outbox_events_event_type'),
-             to_regclass('outbox_events_aggregate_idx'))
-    LOOP
-        EXECUTE format('DROP INDEX %s', leftover);
-    END LOOP;
-END
-$$;
--- +goose StatementEnd
-
-SELECT set_config('outboxctl.lock_timeout', current_setting('lock_timeout'), false);
-SET lock_timeout = 0;
-CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_outbox_events_published_at ON outbox_events (published_at);
-CREATE INDEX CONCURRENTLY IF NOT EXISTS idx_outbox_events_event_type ON outbox_events (event_type);
-CREATE INDEX CONCURRENTLY IF NOT EXISTS outbox_events_aggregate_idx ON outbox_events (aggregate_type, aggregate_id);
-DROP INDEX CONCURRENTLY IF EXISTS outbox_events_seq_claim_idx;
-DROP INDEX CONCURRENTLY IF EXISTS outbox_events_dedupe_idx;
-DROP INDEX CONCURRENTLY IF EXISTS outbox_events_published_at_idx;
-DROP INDEX CONCURRENTLY IF EXISTS outbox_events_event_type_idx;
-DROP INDEX CONCURRENTLY IF EXISTS outbox_events_open_aggregate_idx;
-DROP INDEX CONCURRENTLY IF EXISTS outbox_events_past_aggregate_idx;
-DROP INDEX CONCURRENTLY IF EXISTS outbox_events_scheduled_idx;
 SELECT set_config('lock_timeout', current_setting('outboxctl.lock_timeout'), false);

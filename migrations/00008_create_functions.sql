@@ -1,13 +1,12 @@
 -- What an operator may change, each with its audit row in the same
 -- transaction. The functions run as their owner, so that the operator's role
 -- needs no right to write to any table.
--- Every one takes a set of ids and answers, per id, what became of it. Rows are
+-- Those that take a set of ids answer, per id, what became of it. Rows are
 -- locked in the order of their ids, so that two operators with overlapping sets
 -- wait for each other instead of deadlocking, and the second one finds the
 -- first one's work done.
 
 -- +goose Up
-SET LOCAL check_function_bodies = off; -- see 00009
 
 -- The audit row of one change; returns its id. eventIds makes the history of
 -- one event searchable.
@@ -586,40 +585,332 @@ END
 $$;
 -- +goose StatementEnd
 
-SELECT outbox_qualify_functions();
-REVOKE ALL ON FUNCTION outbox_reveal(uuid, text, text, jsonb) FROM PUBLIC;
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_reveal(uuid, text, text, jsonb) TO outbox_operator');
-REVOKE ALL ON FUNCTION outbox_audit_change(text, text, text, jsonb, uuid[], bigint) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_forget_leases(uuid[]) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_replay(uuid[], text, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_discard(uuid[], text, text, jsonb, bigint[]) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_restore(uuid[], text, text, jsonb, bigint[]) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_retry(uuid[], text, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_erase(uuid[], text[], text, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_forget_samples() FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) FROM PUBLIC;
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_replay(uuid[], text, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_discard(uuid[], text, text, jsonb, bigint[]) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_restore(uuid[], text, text, jsonb, bigint[]) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_retry(uuid[], text, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_erase(uuid[], text[], text, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_forget_samples() TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_republish(uuid[], timestamptz[], text, text, jsonb) TO outbox_operator');
+-- Retention. The functions are the only way an operator deletes: they cannot
+-- touch what is not published (or, for dead letters, not handled), whatever
+-- they are told. One call is one short batch. A run has one audit row, which the
+-- first batch that deletes writes and every later one adds to, each in the
+-- transaction that deletes: a run that is killed has recorded what it did.
 
--- +goose Down
-DROP FUNCTION IF EXISTS outbox_reveal(uuid, text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_forget_samples();
-DROP FUNCTION IF EXISTS outbox_erase(uuid[], text[], text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_erase_outcome(uuid, text);
-DROP FUNCTION IF EXISTS outbox_retry(uuid[], text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_republish(uuid[], timestamptz[], text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_correct(uuid, uuid, jsonb, jsonb, text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_restore(uuid[], text, text, jsonb, bigint[]);
-DROP FUNCTION IF EXISTS outbox_discard(uuid[], text, text, jsonb, bigint[]);
-DROP FUNCTION IF EXISTS outbox_replay(uuid[], text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_success(text);
-DROP FUNCTION IF EXISTS outbox_forget_leases(uuid[]);
-DROP FUNCTION IF EXISTS outbox_outcome(text, text, boolean, boolean, boolean, boolean, boolean, boolean);
-DROP FUNCTION IF EXISTS outbox_audit_change(text, text, text, jsonb, uuid[], bigint);
+-- Adds to a run's audit row what one batch deleted of one kind, and the events
+-- that went with it; NULL begins a row. Returns its id. A run adds to its own
+-- row only.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_audit_cleanup(
+    run bigint, actor text, note text, detail jsonb, kind text, older_than timestamptz, deleted bigint, events bigint) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    part jsonb;
+BEGIN
+    IF run IS NULL THEN
+        INSERT INTO @schema@.outbox_audit AS a (actor, action, note, detail, affected)
+        VALUES (actor, 'cleanup', nullif(btrim(note), ''), coalesce(detail, '{}'), 0)
+        RETURNING a.id INTO run;
+    END IF;
+    SELECT coalesce(a.detail -> kind, '{}') INTO part
+      FROM @schema@.outbox_audit AS a
+     WHERE a.id = run AND a.action = 'cleanup' AND a.actor = outbox_audit_cleanup.actor AND a.db_user = session_user
+       FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'run: % is no cleanup of %', run, actor USING ERRCODE = 'OX300', COLUMN = 'run';
+    END IF;
+    part := part || jsonb_build_object('olderThan', older_than, 'deleted', coalesce((part ->> 'deleted')::bigint, 0) + deleted);
+    IF events IS NOT NULL THEN
+        part := part || jsonb_build_object('events', coalesce((part ->> 'events')::bigint, 0) + events);
+    END IF;
+    UPDATE @schema@.outbox_audit AS a
+       SET affected = a.affected + deleted, detail = a.detail || jsonb_build_object(kind, part)
+     WHERE a.id = run;
+    RETURN run;
+END
+$$;
+-- +goose StatementEnd
+
+-- What every batch asks first: who cleans, and up to when. What is younger than now is still in use; the audit has a floor of
+-- its own.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_check_cleanup(actor text, older_than timestamptz) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF coalesce(btrim(actor), '') = '' THEN
+        RAISE EXCEPTION 'actor: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'actor';
+    END IF;
+    IF older_than IS NULL OR older_than > now() THEN
+        RAISE EXCEPTION 'older_than: must be a time that is over' USING ERRCODE = 'OX300', COLUMN = 'older_than';
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- from_published lets the next batch start where the last one ended instead
+-- of walking the index entries that batch left behind.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_cleanup_events(
+    older_than timestamptz, from_published timestamptz, max_rows int, actor text, note text, detail jsonb,
+    INOUT run bigint, OUT deleted bigint, OUT last_published timestamptz, OUT busy boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
+    deleted := 0;
+    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
+    IF busy THEN
+        RETURN;
+    END IF;
+    WITH gone AS MATERIALIZED (
+        SELECT e.id, e.published_at
+          FROM @schema@.outbox_events AS e
+         WHERE e.published_at IS NOT NULL
+           AND e.published_at < older_than
+           AND e.published_at >= coalesce(from_published, '-infinity')
+         ORDER BY e.published_at
+         LIMIT max_rows
+           FOR UPDATE SKIP LOCKED
+    ), removed AS (
+        DELETE FROM @schema@.outbox_events AS e USING gone
+         WHERE e.id = gone.id AND e.published_at IS NOT NULL
+        RETURNING gone.published_at
+    )
+    SELECT count(*), max(removed.published_at) INTO deleted, last_published FROM removed;
+    IF deleted > 0 THEN
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'events', older_than, deleted, NULL::bigint);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- What consumers remember. The caller sees to it that the rows are older than
+-- anything that may still be delivered again.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_cleanup_inbox(
+    older_than timestamptz, from_processed timestamptz, max_rows int, actor text, note text, detail jsonb,
+    INOUT run bigint, OUT deleted bigint, OUT last_processed timestamptz, OUT busy boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
+    deleted := 0;
+    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
+    IF busy THEN
+        RETURN;
+    END IF;
+    WITH gone AS MATERIALIZED (
+        SELECT i.consumer, i.event_id
+          FROM @schema@.inbox_events AS i
+         WHERE i.processed_at < older_than
+           AND i.processed_at >= coalesce(from_processed, '-infinity')
+         ORDER BY i.processed_at
+         LIMIT max_rows
+           FOR UPDATE SKIP LOCKED
+    ), removed AS (
+        DELETE FROM @schema@.inbox_events AS i USING gone
+         WHERE i.consumer = gone.consumer AND i.event_id = gone.event_id
+        RETURNING i.processed_at
+    )
+    SELECT count(*), max(removed.processed_at) INTO deleted, last_processed FROM removed;
+    IF deleted > 0 THEN
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'inbox', older_than, deleted, NULL::bigint);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- What consumers failed on, of events that are not here any more.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_cleanup_failures(
+    older_than timestamptz, from_at timestamptz, max_rows int, actor text, note text, detail jsonb,
+    INOUT run bigint, OUT deleted bigint, OUT last_at timestamptz, OUT busy boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
+    deleted := 0;
+    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
+    IF busy THEN
+        RETURN;
+    END IF;
+    WITH gone AS MATERIALIZED (
+        SELECT f.consumer, f.event_id
+          FROM @schema@.outbox_consumer_failures AS f
+         WHERE f.last_at < older_than
+           AND f.last_at >= coalesce(from_at, '-infinity')
+           AND NOT EXISTS (SELECT FROM @schema@.outbox_events AS e WHERE e.id = f.event_id)
+         ORDER BY f.last_at
+         LIMIT max_rows
+           FOR UPDATE SKIP LOCKED
+    ), removed AS (
+        DELETE FROM @schema@.outbox_consumer_failures AS f USING gone
+         WHERE f.consumer = gone.consumer AND f.event_id = gone.event_id
+        RETURNING f.last_at
+    )
+    SELECT count(*), max(removed.last_at) INTO deleted, last_at FROM removed;
+    IF deleted > 0 THEN
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'failures', older_than, deleted, NULL::bigint);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- A discarded dead letter takes its dead event along, unless another death of
+-- the same event is still open.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_cleanup_dlq(
+    older_than timestamptz, max_rows int, actor text, note text, detail jsonb,
+    INOUT run bigint, OUT deleted bigint, OUT deleted_events bigint, OUT busy boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    discarded uuid[];
+BEGIN
+    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
+    deleted := 0;
+    deleted_events := 0;
+    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
+    IF busy THEN
+        RETURN;
+    END IF;
+    WITH gone AS MATERIALIZED (
+        SELECT d.id
+          FROM @schema@.outbox_dlq AS d
+         WHERE d.state IN ('replayed', 'discarded') AND d.state_changed_at < older_than
+         LIMIT max_rows
+           FOR UPDATE SKIP LOCKED
+    ), removed AS (
+        DELETE FROM @schema@.outbox_dlq AS d USING gone
+         WHERE d.id = gone.id AND d.state <> 'open'
+        RETURNING d.event_id, d.state
+    )
+    SELECT count(*), array_agg(removed.event_id) FILTER (WHERE removed.state = 'discarded')
+      INTO deleted, discarded FROM removed;
+    DELETE FROM @schema@.outbox_events AS e
+     WHERE e.id = ANY (discarded) AND e.dead_at IS NOT NULL AND e.published_at IS NULL
+       AND (e.ordering_key IS NULL OR e.passed_at IS NOT NULL)
+       AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
+    GET DIAGNOSTICS deleted_events = ROW_COUNT;
+    IF deleted > 0 THEN
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'dlq', older_than, deleted, deleted_events);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- What operators did. Who is audited must not be able to wipe out yesterday, so
+-- there is a least age.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_cleanup_audit(
+    older_than timestamptz, from_at timestamptz, max_rows int, actor text, note text, detail jsonb,
+    INOUT run bigint, OUT deleted bigint, OUT last_at timestamptz, OUT busy boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
+    IF older_than > now() - interval '7 days' THEN
+        RAISE EXCEPTION 'older_than: audit rows are kept for at least 7 days' USING ERRCODE = 'OX300', COLUMN = 'older_than';
+    END IF;
+    deleted := 0;
+    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
+    IF busy THEN
+        RETURN;
+    END IF;
+    PERFORM set_config('outboxctl.audit_cleanup', 'on', true);
+    WITH gone AS MATERIALIZED (
+        SELECT a.id
+          FROM @schema@.outbox_audit AS a
+         WHERE a.at < older_than
+           AND a.at >= coalesce(from_at, '-infinity')
+         ORDER BY a.at
+         LIMIT max_rows
+           FOR UPDATE SKIP LOCKED
+    ), removed AS (
+        DELETE FROM @schema@.outbox_audit AS a USING gone
+         WHERE a.id = gone.id
+        RETURNING a.at
+    )
+    SELECT count(*), max(removed.at) INTO deleted, last_at FROM removed;
+    PERFORM set_config('outboxctl.audit_cleanup', 'off', true);
+    IF deleted > 0 THEN
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'audit', older_than, deleted, NULL::bigint);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- How much work publishers have, for whoever starts more of them. Counting what is not published would count what is
+-- dead, parked, paused or scheduled too, for which no publisher can do anything.
+--
+-- Counts the events that could be claimed now, at most `most` of them. It reads outbox_events_seq_claim_idx in order and
+-- stops there. Pauses of topics are looked up in the recorded catalogue; the topics of the built-in one are not known here.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_claimable(most bigint DEFAULT 10000) RETURNS bigint
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+    AS $$
+    WITH paused AS MATERIALIZED (
+        SELECT array_agg(p.value) FILTER (WHERE p.kind = 'namespace') AS namespaces,
+               array_agg(p.value) FILTER (WHERE p.kind = 'tenant') AS tenants,
+               coalesce(array_agg(p.value) FILTER (WHERE p.kind = 'type'), '{}') AS types,
+               coalesce(array_agg(p.value) FILTER (WHERE p.kind = 'topic'), '{}') AS topics,
+               bool_or(p.kind <> 'namespace') AS within_keys
+          FROM @schema@.outbox_pauses AS p
+         WHERE p.until IS NULL OR p.until > now()
+    ), names AS MATERIALIZED (
+        -- Each name of a type, former ones too; a pause under one of them holds it under all.
+        SELECT t.namespace, n.name, t.event_type <> n.name AS former, t.topic = ANY (p.topics) OR a.every && p.types AS held
+          FROM paused AS p
+          JOIN @schema@.outbox_event_types AS t ON p.types <> '{}' OR p.topics <> '{}'
+         CROSS JOIN LATERAL (SELECT ARRAY(SELECT t.event_type UNION ALL SELECT jsonb_array_elements_text(t.options -> 'was'))) AS a(every)
+         CROSS JOIN LATERAL unnest(a.every) AS n(name)
+    ), held AS MATERIALIZED (
+        -- What waits and is paused by what may differ within an ordering key, a key's first; none is read without such a pause.
+        SELECT e.ordering_key, min(e.seq) AS seq
+          FROM @schema@.outbox_events AS e, paused AS p
+         WHERE p.within_keys AND e.ordering_key IS NOT NULL AND e.published_at IS NULL AND e.dead_at IS NULL
+           AND (e.tenant_id::text = ANY (p.tenants)
+                OR coalesce((SELECT n.held FROM names AS n WHERE n.name = e.event_type::text AND n.namespace IN ('*', e.namespace)
+                              ORDER BY n.namespace = '*', n.former LIMIT 1), e.event_type::text = ANY (p.types)))
+         GROUP BY e.ordering_key
+    ), blocked AS MATERIALIZED (
+        SELECT h.ordering_key, h.seq FROM held AS h
+         UNION ALL
+        SELECT o.ordering_key, min(o.seq) AS seq
+          FROM @schema@.outbox_events AS o
+         WHERE o.ordering_key IS NOT NULL AND o.published_at IS NULL AND o.dead_at IS NOT NULL AND o.passed_at IS NULL
+         GROUP BY o.ordering_key
+         UNION ALL
+        SELECT o.ordering_key, min(o.seq)
+          FROM @schema@.outbox_events AS o
+         WHERE o.deliver_at > now() AND o.published_at IS NULL AND o.dead_at IS NULL AND o.ordering_key IS NOT NULL
+         GROUP BY o.ordering_key
+    ), leased AS MATERIALIZED (
+        SELECT coalesce(range_agg(named), '{}') AS seqs
+          FROM @schema@.outbox_leases AS l, unnest(l.seqs) AS named
+         WHERE l.until > now()
+    )
+    SELECT count(*)
+      FROM (SELECT 1
+              FROM @schema@.outbox_events AS e
+             WHERE e.published_at IS NULL AND e.dead_at IS NULL AND e.next_attempt_at <= now()
+               AND NOT (SELECT l.seqs FROM leased AS l) @> e.seq
+               AND coalesce(e.namespace <> ALL ((SELECT p.namespaces FROM paused AS p)::text[]), true)
+               AND coalesce(e.tenant_id::text <> ALL ((SELECT p.tenants FROM paused AS p)::text[]), true)
+               AND NOT coalesce((SELECT n.held FROM names AS n WHERE n.name = e.event_type::text AND n.namespace IN ('*', e.namespace)
+                                  ORDER BY n.namespace = '*', n.former LIMIT 1), e.event_type::text = ANY ((SELECT p.types FROM paused AS p)::text[]))
+               AND (e.ordering_key IS NULL OR NOT EXISTS (SELECT FROM blocked AS b WHERE b.ordering_key = e.ordering_key AND b.seq < e.seq))
+             ORDER BY e.seq
+             LIMIT greatest(most, 0)) AS claimable
+$$;
+-- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION outbox_audit_change, outbox_forget_leases, outbox_replay, outbox_discard, outbox_restore, outbox_correct, outbox_retry,
+    outbox_erase, outbox_forget_samples, outbox_republish, outbox_reveal, outbox_audit_cleanup, outbox_check_cleanup, outbox_cleanup_events,
+    outbox_cleanup_inbox, outbox_cleanup_failures, outbox_cleanup_dlq, outbox_cleanup_audit, outbox_claimable FROM PUBLIC;

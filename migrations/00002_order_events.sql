@@ -1,14 +1,71 @@
 -- +goose NO TRANSACTION
--- seq is the order of events: created_at is the start of a transaction and
--- repeats. A GENERATED column added in one go would rewrite the table under
--- ACCESS EXCLUSIVE, so it comes in steps, each repeatable after a kill. Events
--- that were published before have no turn to wait for: they keep seq 0, which is
--- stored nowhere, and no row of theirs is touched. Only those that wait are
--- numbered, in short transactions. An event that is open has a number of its own:
--- it is what a lease names it by (00007).
+-- What delivery adds to a table that is in use, adopted or new: columns and an order. Nothing here rewrites
+-- the table or holds a lock on it for longer than it takes to write PostgreSQL's catalogue, and every statement can be
+-- repeated: after a kill, and after a lock that was not had in time, the file runs again from its beginning.
 
 -- +goose Up
 
+-- Every default here is constant or stable, so PostgreSQL only writes its
+-- catalogue: no row is touched, whatever the table's size.
+-- fillfactor 50 leaves room in each page for the version of a row that marks it: on the same page only what changed
+-- goes into the log, on another the whole row. Only new pages are affected.
+ALTER TABLE outbox_events
+    ADD COLUMN IF NOT EXISTS namespace         text        NOT NULL DEFAULT 'default',
+    ADD COLUMN IF NOT EXISTS tenant_id         uuid,
+    ADD COLUMN IF NOT EXISTS dedupe_key        text,
+    ADD COLUMN IF NOT EXISTS max_attempts      integer,
+    ADD COLUMN IF NOT EXISTS headers           jsonb,
+    ADD COLUMN IF NOT EXISTS next_attempt_at   timestamptz NOT NULL DEFAULT now(),
+    ADD COLUMN IF NOT EXISTS dead_at           timestamptz,
+    ADD COLUMN IF NOT EXISTS broker_message_id text,
+    -- Events with the same ordering key are published in the order of their seq. The row decides: NULL, the default, is
+    -- delivery in any order. passed_at is set when the last dead letter of an event is discarded: what follows it in its
+    -- key may pass.
+    ADD COLUMN IF NOT EXISTS ordering_key      text        COLLATE "C",
+    ADD COLUMN IF NOT EXISTS passed_at         timestamptz,
+    ADD COLUMN IF NOT EXISTS erased_at         timestamptz,
+    -- From when on the event is meant to be published; NULL is from the start. next_attempt_at decides, and is never before it.
+    ADD COLUMN IF NOT EXISTS deliver_at        timestamptz,
+    SET (fillfactor = 50);
+
+-- Checks are added unvalidated and validated apart, because validating reads the table
+-- and must not do so under the lock that ALTER TABLE takes. One that is valid is not read again.
+-- +goose StatementBegin
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = 'outbox_events'::regclass AND conname = 'outbox_events_passed_check') THEN
+        ALTER TABLE outbox_events
+            ADD CONSTRAINT outbox_events_tenant_dedupe_check
+                CHECK (tenant_id IS NULL OR dedupe_key IS NULL OR starts_with(dedupe_key, tenant_id::text || '/')) NOT VALID,
+            ADD CONSTRAINT outbox_events_max_attempts_check
+                CHECK (max_attempts > 0) NOT VALID,
+            ADD CONSTRAINT outbox_events_deliver_at_check
+                CHECK (deliver_at IS NULL OR next_attempt_at >= deliver_at) NOT VALID,
+            -- Namespaces never share a key; 1,024 bytes are the broker's limit.
+            ADD CONSTRAINT outbox_events_ordering_key_check
+                CHECK (ordering_key IS NULL OR (starts_with(ordering_key, namespace || '/')
+                       AND octet_length(ordering_key) BETWEEN octet_length(namespace) + 2 AND 1024)) NOT VALID,
+            ADD CONSTRAINT outbox_events_passed_check
+                CHECK (passed_at IS NULL OR (ordering_key IS NOT NULL AND dead_at IS NOT NULL AND published_at IS NULL)) NOT VALID;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_tenant_dedupe_check;
+ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_max_attempts_check;
+ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_deliver_at_check;
+ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_ordering_key_check;
+ALTER TABLE outbox_events VALIDATE CONSTRAINT outbox_events_passed_check;
+
+-- seq is the order of events: created_at is the start of a transaction and
+-- repeats. A GENERATED column added in one go would rewrite the table under
+-- ACCESS EXCLUSIVE, so it comes in steps. Events
+-- that were published before have no turn to wait for: they keep seq 0, which is
+-- stored nowhere, and no row of theirs is touched. Only those that wait are
+-- numbered, in short transactions. An event that is open has a number of its own:
+-- it is what a lease names it by.
+--
 -- Waiting rows take 1..n, new rows start above them. n is bounded by what the
 -- table's pages can physically hold (291 rows each), which needs no count
 -- under the lock.
@@ -121,8 +178,3 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
-
--- +goose Down
-ALTER TABLE outbox_events DROP COLUMN IF EXISTS seq;
-DROP SEQUENCE IF EXISTS outbox_events_new_seq;
-DROP SEQUENCE IF EXISTS outbox_events_old_seq;

@@ -1,3 +1,353 @@
+-- Events that cannot be published, who changed what, and changes of many rows. A row of outbox_dlq is the record of one
+-- death: event_id repeats when a replayed event dies again.
+
+-- +goose Up
+
+-- Append-only in the database, for every writer. The update guards fire once per
+-- statement and only when an immutable column is named, so claiming and
+-- settling never meet them; a row trigger would lock each row a second time.
+-- (The audit trail has one, and no hot path.)
+
+-- +goose StatementBegin
+CREATE FUNCTION outbox_refuse_update() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'table % is append-only: the update names a column that never changes', TG_TABLE_NAME
+        USING ERRCODE = 'OX100', TABLE = TG_TABLE_NAME,
+              HINT = 'To correct an event, emit a new one that names it.';
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION outbox_refuse_delete() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'row % of table % may not be deleted: %', OLD.id, TG_TABLE_NAME, TG_ARGV[0]
+        USING ERRCODE = 'OX101', TABLE = TG_TABLE_NAME;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION outbox_refuse_truncate() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'table % may not be truncated', TG_TABLE_NAME
+        USING ERRCODE = 'OX102', TABLE = TG_TABLE_NAME,
+              HINT = 'outboxctl cleanup removes what is no longer needed.';
+END
+$$;
+-- +goose StatementEnd
+
+-- A number of a few bytes may have 131,072 digits: rows of nothing else fill the memory of their reader. No other
+-- JSON takes more than six times its stored size when it is printed. What arrives compressed, copied from another
+-- table, looks small and is measured again.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_refuse_inflated() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN
+        SELECT v.name, octet_length(v.printed) AS printed, pg_column_size(v.printed::jsonb) AS stored
+          FROM (VALUES ('payload_json', NEW.payload_json::text), ('headers', NEW.headers::text)) AS v(name, printed)
+    LOOP
+        IF c.printed > 8 * c.stored + 4096 THEN
+            RAISE EXCEPTION '%: its numbers make % bytes of % when they are written out', c.name, c.printed, c.stored
+                USING ERRCODE = 'OX104', TABLE = TG_TABLE_NAME, COLUMN = c.name, HINT = 'Send such a number as a string.';
+        END IF;
+    END LOOP;
+    RETURN NEW;
+END
+$$;
+-- +goose StatementEnd
+
+-- Version 7: ids sort by time of creation, so indexes grow at one end. The
+-- twelve bits after the version hold the fraction of the millisecond.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_uuid_v7() RETURNS uuid
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+    -- 48 bits of milliseconds, the version, 12 bits of the fraction, random. One expression, parsed here and now: PostgreSQL
+    -- puts it in the place of the call, which makes it ten times cheaper.
+    RETURN (overlay(lpad(to_hex(floor(date_part('epoch', clock_timestamp()) * 4096000)::bigint), 15, '0') PLACING '7' FROM 13 FOR 0)
+            || substr(gen_random_uuid()::text, 20))::uuid;
+-- +goose StatementEnd
+
+-- The nth of many that are made at once: the fraction counts on from ticks, the 4,096ths of a millisecond since 1970, and what is
+-- random is a hash of one random text and n. Numbers first and digits last takes half as long as texts put together.
+CREATE FUNCTION outbox_uuid_v7(ticks bigint, random text, n bigint) RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN encode(int8send(((ticks + n) & -4096) << 4 | ((ticks + n) & 4095 | 28672))
+               || int8send(hashtextextended(random, n) & 4611686018427387903 | (-9223372036854775807 - 1)), 'hex')::uuid;
+REVOKE ALL ON FUNCTION outbox_uuid_v7(bigint, text, bigint) FROM PUBLIC;
+
+-- One function, and one for lists, for each column whose type differs between
+-- installations: text in, that column's own type out. PostgreSQL puts their body in
+-- the place of the call, so that event_type = outbox_event_type($1) uses the index
+-- whatever the type is; event_type::text = $1 would not. Their body is parsed
+-- here and now, so that no name in it is looked up again.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN
+        SELECT a.attname AS name, format_type(a.atttypid, NULL) AS type
+          FROM pg_attribute AS a
+         WHERE a.attrelid = 'outbox_events'::regclass AND a.attname IN ('event_type', 'aggregate_type', 'aggregate_id')
+    LOOP
+        EXECUTE format('CREATE FUNCTION outbox_%1$s(value text) RETURNS %2$s LANGUAGE sql STABLE PARALLEL SAFE RETURN value::%2$s', c.name, c.type);
+        EXECUTE format('CREATE FUNCTION outbox_%1$s(list text[]) RETURNS %2$s[] LANGUAGE sql STABLE PARALLEL SAFE RETURN list::%2$s[]', c.name, c.type);
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TYPE outbox_dlq_reason AS ENUM (
+    'max_attempts',
+    'unknown_event_type',
+    'invalid_payload',
+    'aggregate_mismatch',
+    'message_too_large',
+    'rejected_by_broker',
+    'erased',
+    'expired'
+);
+
+-- The three columns are what they are in outbox_events.
+-- +goose StatementBegin
+DO $do$
+BEGIN
+    EXECUTE format($t$
+CREATE TABLE outbox_dlq (
+    id               uuid                PRIMARY KEY DEFAULT outbox_uuid_v7(),
+    event_id         uuid                NOT NULL,
+    event_type       %s NOT NULL,
+    aggregate_type   %s NOT NULL,
+    aggregate_id     %s NOT NULL,
+    payload_json     jsonb               NOT NULL,
+    headers          jsonb,
+    error_reason     outbox_dlq_reason   NOT NULL,
+    error_message    text                NOT NULL,
+    attempt_count    integer             NOT NULL,
+    failed_at        timestamptz         NOT NULL DEFAULT now(),
+    namespace        text                NOT NULL DEFAULT 'default',
+    tenant_id        uuid,
+    topic            text,
+    fingerprint      text,
+    event_created_at timestamptz,
+    -- What follows is all that may change.
+    state            text                NOT NULL DEFAULT 'open'
+        CONSTRAINT outbox_dlq_state_check CHECK (state IN ('open', 'replayed', 'discarded')),
+    state_changed_at timestamptz,
+    audit_id         bigint,
+    -- The event that was emitted in its place; a corrected dead letter is neither replayed nor restored.
+    corrected_by     uuid,
+    -- When payload, headers and error message were removed.
+    erased_at        timestamptz
+)$t$, VARIADIC ARRAY(
+        SELECT format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attcollation <> t.typcollation THEN ' COLLATE ' || a.attcollation::regcollation ELSE '' END
+          FROM pg_attribute AS a
+          JOIN pg_type AS t ON t.oid = a.atttypid
+         WHERE a.attrelid = 'outbox_events'::regclass AND a.attname IN ('event_type', 'aggregate_type', 'aggregate_id')
+         ORDER BY a.attname DESC));
+END
+$do$;
+-- +goose StatementEnd
+
+-- Lists run newest first, so each index carries the order after its filter:
+-- a page is read from one end of it however rare the value is. Triage looks at open dead letters, and replaying one takes
+-- it out of that set. Indexes on what is filtered by are therefore partial on 'open': a replay
+-- then writes to none of them. Handled rows are found by event, or by
+-- walking them in order of time.
+CREATE INDEX outbox_dlq_recent_idx ON outbox_dlq (failed_at DESC, id DESC);
+CREATE INDEX outbox_dlq_event_idx ON outbox_dlq (event_id, failed_at DESC, id DESC);
+CREATE INDEX outbox_dlq_open_idx ON outbox_dlq (failed_at DESC, id DESC) WHERE state = 'open';
+CREATE INDEX outbox_dlq_discarded_idx ON outbox_dlq (failed_at DESC, id DESC) WHERE state = 'discarded';
+-- These run in one direction, so that a page can be asked for by comparing whole
+-- rows of the index, (column, time, id), which no other index can answer: the
+-- planner is left no choice that looks cheaper and walks the whole table.
+CREATE INDEX outbox_dlq_open_reason_idx ON outbox_dlq (error_reason, failed_at, id) WHERE state = 'open';
+CREATE INDEX outbox_dlq_open_type_idx ON outbox_dlq (event_type, failed_at, id) WHERE state = 'open';
+CREATE INDEX outbox_dlq_open_topic_idx ON outbox_dlq (topic, failed_at, id) WHERE state = 'open';
+CREATE INDEX outbox_dlq_open_fingerprint_idx ON outbox_dlq (fingerprint, failed_at, id) WHERE state = 'open';
+CREATE INDEX outbox_dlq_open_namespace_idx ON outbox_dlq (namespace, failed_at, id) WHERE state = 'open';
+CREATE INDEX outbox_dlq_open_tenant_idx ON outbox_dlq (tenant_id, failed_at, id) WHERE state = 'open' AND tenant_id IS NOT NULL;
+CREATE INDEX outbox_dlq_open_aggregate_idx ON outbox_dlq (aggregate_id, failed_at, id) WHERE state = 'open';
+-- Cleanup removes what was handled long ago.
+CREATE INDEX outbox_dlq_handled_idx ON outbox_dlq (state_changed_at) WHERE state <> 'open';
+
+-- Who changed what, when, why and how many: written in the same transaction
+-- as the change. db_user is the login, which a SET ROLE does not hide.
+CREATE TABLE outbox_audit (
+    id       bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at       timestamptz NOT NULL DEFAULT now(),
+    actor    text        NOT NULL CONSTRAINT outbox_audit_actor_check CHECK (btrim(actor) <> ''),
+    db_user  text        NOT NULL DEFAULT session_user,
+    action   text        NOT NULL,
+    note     text,
+    detail   jsonb,
+    affected bigint      NOT NULL DEFAULT 0
+);
+CREATE INDEX outbox_audit_at_idx ON outbox_audit (at DESC, id DESC);
+
+-- The history of one event.
+CREATE INDEX outbox_audit_events_idx ON outbox_audit USING gin ((detail -> 'eventIds') jsonb_path_ops);
+-- The audit rows of one run, without reading the ids of every other.
+CREATE INDEX outbox_audit_run_idx ON outbox_audit ((detail ->> 'runId'), id) WHERE detail ->> 'runId' IS NOT NULL;
+
+CREATE TRIGGER outbox_dlq_refuse_update
+    BEFORE UPDATE OF id, event_id, event_type, aggregate_type, aggregate_id, error_reason,
+        attempt_count, failed_at, namespace, tenant_id, topic, fingerprint, event_created_at
+    ON outbox_dlq FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+CREATE TRIGGER outbox_dlq_refuse_content
+    BEFORE UPDATE OF payload_json, headers, error_message, erased_at ON outbox_dlq FOR EACH STATEMENT
+    WHEN (current_setting('outboxctl.erases', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION outbox_refuse_update();
+CREATE TRIGGER outbox_dlq_refuse_delete
+    BEFORE DELETE ON outbox_dlq FOR EACH ROW
+    WHEN (OLD.state = 'open')
+    EXECUTE FUNCTION outbox_refuse_delete('the dead letter is still open');
+CREATE TRIGGER outbox_dlq_refuse_truncate
+    BEFORE TRUNCATE ON outbox_dlq FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_truncate();
+
+-- A cleanup counts its batches in one row, so that row grows. Old rows go by way of the function that records it.
+CREATE TRIGGER outbox_audit_refuse_update
+    BEFORE UPDATE OF id, at, actor, db_user, action, note ON outbox_audit FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+CREATE TRIGGER outbox_audit_refuse_change
+    BEFORE UPDATE ON outbox_audit FOR EACH ROW
+    WHEN (OLD.action <> 'cleanup' OR NEW.affected < OLD.affected)
+    EXECUTE FUNCTION outbox_refuse_update();
+CREATE TRIGGER outbox_audit_refuse_delete
+    BEFORE DELETE ON outbox_audit FOR EACH ROW
+    WHEN (current_setting('outboxctl.audit_cleanup', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION outbox_refuse_delete('the audit trail is kept');
+CREATE TRIGGER outbox_audit_refuse_truncate
+    BEFORE TRUNCATE ON outbox_audit FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_truncate();
+
+-- How many dead letters are open, and how many discarded: counting a million of
+-- them takes a second, and every report and every scrape asks. Each statement
+-- that changes outbox_dlq leaves rows that say by how much, in its own
+-- transaction; their sum is exact in every snapshot. They are only added, never
+-- updated, so a death waits for no other transaction. Causes, which may be as
+-- many as dead letters, have a table of their own: a report need not read it.
+CREATE TABLE outbox_dlq_counts (
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    state          text   NOT NULL,
+    error_reason   text   NOT NULL,
+    event_type     text   NOT NULL,
+    aggregate_type text   NOT NULL,
+    namespace      text   NOT NULL,
+    topic          text,
+    n              bigint NOT NULL
+);
+
+-- Open dead letters by fingerprint; those without one have an empty one.
+CREATE TABLE outbox_dlq_causes (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fingerprint text   NOT NULL,
+    n           bigint NOT NULL
+);
+CREATE INDEX outbox_dlq_causes_fingerprint_idx ON outbox_dlq_causes (fingerprint);
+
+-- Now and then it adds rows up, so that there are never many: those no other session
+-- is adding up, and not in an isolation level where another one who does is an
+-- error. Of the causes it takes those that changed, one in sixteen.
+-- +goose StatementBegin
+CREATE FUNCTION outbox_count_dead_letters() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    added  bigint;
+    chosen text[];
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        WITH changed AS (
+            INSERT INTO @schema@.outbox_dlq_causes (fingerprint, n)
+            SELECT coalesce(a.fingerprint, ''), count(*) FROM arrived AS a WHERE a.state = 'open' GROUP BY 1
+            RETURNING fingerprint)
+        SELECT array_agg(c.fingerprint) FILTER (WHERE random() * 16 < 1) INTO chosen FROM changed AS c;
+        INSERT INTO @schema@.outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, topic, n)
+        SELECT a.state, a.error_reason::text, a.event_type::text, a.aggregate_type::text, a.namespace, a.topic, count(*)
+          FROM arrived AS a
+         WHERE a.state <> 'replayed'
+         GROUP BY 1, 2, 3, 4, 5, 6;
+    ELSIF TG_OP = 'DELETE' THEN
+        WITH changed AS (
+            INSERT INTO @schema@.outbox_dlq_causes (fingerprint, n)
+            SELECT coalesce(d.fingerprint, ''), -count(*) FROM departed AS d WHERE d.state = 'open' GROUP BY 1
+            RETURNING fingerprint)
+        SELECT array_agg(c.fingerprint) FILTER (WHERE random() * 16 < 1) INTO chosen FROM changed AS c;
+        INSERT INTO @schema@.outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, topic, n)
+        SELECT d.state, d.error_reason::text, d.event_type::text, d.aggregate_type::text, d.namespace, d.topic, -count(*)
+          FROM departed AS d
+         WHERE d.state <> 'replayed'
+         GROUP BY 1, 2, 3, 4, 5, 6;
+    ELSE
+        WITH changed AS (
+            INSERT INTO @schema@.outbox_dlq_causes (fingerprint, n)
+            SELECT c.fingerprint, sum(c.n)
+              FROM (SELECT coalesce(a.fingerprint, '') AS fingerprint, 1 AS n FROM arrived AS a WHERE a.state = 'open'
+                    UNION ALL
+                    SELECT coalesce(d.fingerprint, ''), -1 FROM departed AS d WHERE d.state = 'open') AS c
+             GROUP BY 1
+            HAVING sum(c.n) <> 0
+            RETURNING fingerprint)
+        SELECT array_agg(c.fingerprint) FILTER (WHERE random() * 16 < 1) INTO chosen FROM changed AS c;
+        INSERT INTO @schema@.outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, topic, n)
+        SELECT c.state, c.error_reason::text, c.event_type::text, c.aggregate_type::text, c.namespace, c.topic, sum(c.n)
+          FROM (SELECT a.state, a.error_reason, a.event_type, a.aggregate_type, a.namespace, a.topic, 1 AS n FROM arrived AS a
+                UNION ALL
+                SELECT d.state, d.error_reason, d.event_type, d.aggregate_type, d.namespace, d.topic, -1 FROM departed AS d) AS c
+         WHERE c.state <> 'replayed'
+         GROUP BY 1, 2, 3, 4, 5, 6
+        HAVING sum(c.n) <> 0;
+    END IF;
+    GET DIAGNOSTICS added = ROW_COUNT;
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN NULL;
+    END IF;
+    IF chosen IS NOT NULL THEN
+        WITH merged AS (
+            DELETE FROM @schema@.outbox_dlq_causes AS c
+             WHERE c.id IN (SELECT o.id FROM @schema@.outbox_dlq_causes AS o WHERE o.fingerprint = ANY (chosen) FOR UPDATE SKIP LOCKED)
+            RETURNING c.fingerprint, c.n)
+        INSERT INTO @schema@.outbox_dlq_causes (fingerprint, n)
+        SELECT s.fingerprint, sum(s.n) FROM merged AS s GROUP BY 1 HAVING sum(s.n) <> 0;
+    END IF;
+    IF random() * 16 < added THEN
+        WITH merged AS (
+            DELETE FROM @schema@.outbox_dlq_counts AS c
+             WHERE c.id IN (SELECT o.id FROM @schema@.outbox_dlq_counts AS o ORDER BY o.id LIMIT 1000 FOR UPDATE SKIP LOCKED)
+            RETURNING c.state, c.error_reason, c.event_type, c.aggregate_type, c.namespace, c.topic, c.n)
+        INSERT INTO @schema@.outbox_dlq_counts (state, error_reason, event_type, aggregate_type, namespace, topic, n)
+        SELECT s.state, s.error_reason, s.event_type, s.aggregate_type, s.namespace, s.topic, sum(s.n)
+          FROM merged AS s
+         GROUP BY 1, 2, 3, 4, 5, 6
+        HAVING sum(s.n) <> 0;
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER outbox_dlq_count_insert AFTER INSERT ON outbox_dlq
+    REFERENCING NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION outbox_count_dead_letters();
+CREATE TRIGGER outbox_dlq_count_update AFTER UPDATE ON outbox_dlq
+    REFERENCING OLD TABLE AS departed NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION outbox_count_dead_letters();
+CREATE TRIGGER outbox_dlq_count_delete AFTER DELETE ON outbox_dlq
+    REFERENCING OLD TABLE AS departed FOR EACH STATEMENT EXECUTE FUNCTION outbox_count_dead_letters();
+
 -- A change is a plan before it is made: a plan holds the set, in chunks of a
 -- thousand ids with a digest of what each carries. Running it does the chunks,
 -- each in one transaction with its audit row and the mark that it is done. So an
@@ -6,10 +356,6 @@
 -- below alone. Refusals:
 --   OX300 malformed argument      OX310 the plan is in another state
 --   OX311 no such plan            OX312 another runner has the lease
-
--- +goose Up
-SET LOCAL check_function_bodies = off; -- see 00009
-
 CREATE TABLE outbox_plans (
     id          uuid        PRIMARY KEY DEFAULT outbox_uuid_v7(),
     action      text        NOT NULL
@@ -451,44 +797,38 @@ END
 $$;
 -- +goose StatementEnd
 
-SELECT outbox_qualify_functions();
-REVOKE ALL ON FUNCTION outbox_add_counts(jsonb, text[]) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_left_out(uuid) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_create(text, text, text, jsonb, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_add(uuid, uuid, int, uuid[], text[], boolean) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_ready(uuid, uuid, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_abandon(uuid, text, text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_begin(uuid, text, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_step(uuid, uuid, int, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_beat(uuid, uuid, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_end(uuid, uuid, boolean, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_plan_stop(uuid, text) FROM PUBLIC;
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_create(text, text, text, jsonb, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_add(uuid, uuid, int, uuid[], text[], boolean) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_ready(uuid, uuid, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_abandon(uuid, text, text) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_begin(uuid, text, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_step(uuid, uuid, int, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_beat(uuid, uuid, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_end(uuid, uuid, boolean, text, jsonb) TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_stop(uuid, text) TO outbox_operator');
--- The lease is the runner's alone, and a digest would let a viewer guess at payloads.
-SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, note, filter, undoes, database, created_at, ready_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, watched) ON outbox_plans TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, note, filter, undoes, database, created_at, ready_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, watched) ON outbox_plans TO outbox_viewer');
-SELECT outbox_grant('GRANT SELECT (plan_id, chunk, size, summary, left_out, ids, event_ids, seen, digests, done, counts, outcomes) ON outbox_plan_chunks TO outbox_operator');
-SELECT outbox_grant('GRANT SELECT (plan_id, chunk, size, summary, left_out, ids, event_ids, seen, done, counts, outcomes) ON outbox_plan_chunks TO outbox_viewer');
+REVOKE ALL ON FUNCTION outbox_count_dead_letters, outbox_add_counts, outbox_plan_left_out, outbox_plan_create, outbox_plan_add, outbox_plan_ready,
+    outbox_plan_abandon, outbox_plan_begin, outbox_plan_step, outbox_plan_beat, outbox_plan_end, outbox_plan_stop FROM PUBLIC;
 
--- +goose Down
-DROP FUNCTION IF EXISTS outbox_plan_stop(uuid, text);
-DROP FUNCTION IF EXISTS outbox_plan_end(uuid, uuid, boolean, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_plan_beat(uuid, uuid, jsonb);
-DROP FUNCTION IF EXISTS outbox_plan_step(uuid, uuid, int, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_plan_begin(uuid, text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_plan_abandon(uuid, text, text);
-DROP FUNCTION IF EXISTS outbox_plan_ready(uuid, uuid, jsonb);
-DROP FUNCTION IF EXISTS outbox_plan_add(uuid, uuid, int, uuid[], text[], boolean);
-DROP FUNCTION IF EXISTS outbox_plan_create(text, text, text, jsonb, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_plan_left_out(uuid);
-DROP FUNCTION IF EXISTS outbox_add_counts(jsonb, text[]);
-DROP TABLE IF EXISTS outbox_plan_chunks;
-DROP TABLE IF EXISTS outbox_plans;
+-- Last, because it locks the table of events until the end of the transaction.
+CREATE TRIGGER outbox_events_refuse_inflated
+    BEFORE INSERT ON outbox_events FOR EACH ROW
+    WHEN (octet_length(NEW.payload_json::text) > 8 * pg_column_size(NEW.payload_json) + 4096
+          OR octet_length(NEW.headers::text) > 8 * pg_column_size(NEW.headers) + 4096)
+    EXECUTE FUNCTION outbox_refuse_inflated();
+CREATE TRIGGER outbox_events_refuse_update
+    BEFORE UPDATE OF id, event_type, aggregate_type, aggregate_id, created_at,
+        namespace, tenant_id, dedupe_key, max_attempts
+    ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+-- What an event carries never changes either, but can be removed: outbox_erase.
+CREATE TRIGGER outbox_events_refuse_content
+    BEFORE UPDATE OF payload_json, headers, erased_at ON outbox_events FOR EACH STATEMENT
+    WHEN (current_setting('outboxctl.erases', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION outbox_refuse_update();
+-- History has no number until it is published once more, see outbox_republish.
+CREATE TRIGGER outbox_events_refuse_renumber
+    BEFORE UPDATE OF seq ON outbox_events FOR EACH STATEMENT
+    WHEN (current_setting('outboxctl.numbers_history', true) IS DISTINCT FROM 'on')
+    EXECUTE FUNCTION outbox_refuse_update();
+CREATE TRIGGER outbox_events_refuse_delete
+    BEFORE DELETE ON outbox_events FOR EACH ROW
+    WHEN (OLD.published_at IS NULL AND OLD.dead_at IS NULL)
+    EXECUTE FUNCTION outbox_refuse_delete('the event is neither published nor dead');
+CREATE TRIGGER outbox_events_refuse_truncate
+    BEFORE TRUNCATE ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_truncate();
+CREATE TRIGGER outbox_events_refuse_rekey
+    BEFORE UPDATE OF ordering_key ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
+CREATE TRIGGER outbox_events_refuse_gap
+    BEFORE DELETE ON outbox_events FOR EACH ROW
+    WHEN (OLD.ordering_key IS NOT NULL AND OLD.published_at IS NULL AND OLD.passed_at IS NULL)
+    EXECUTE FUNCTION outbox_refuse_delete('events of its ordering key wait for it');

@@ -1,4 +1,4 @@
--- Emitting from any language, by the rules the Go package follows. Refusals
+-- The catalogue of event types, and emitting by it from any language, by the rules the Go package follows. Refusals
 -- have SQLSTATEs of their own class (OX) and name the field as COLUMN:
 --   OX001 unknown event type      OX002 wrong aggregate       OX003 data is null
 --   OX004 malformed field         OX005 key without tenant    OX006 too large
@@ -14,29 +14,6 @@
 -- @schema@ stands for the schema that the migration runs in.
 
 -- +goose Up
-
--- +goose StatementBegin
-CREATE FUNCTION outbox_qualify_functions() RETURNS void
-    LANGUAGE plpgsql
-    SET check_function_bodies = on
-    AS $$
-DECLARE
-    mark CONSTANT text := '@' || 'schema@';
-    f    oid;
-BEGIN
-    FOR f IN
-        SELECT p.oid FROM pg_proc AS p
-         WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND strpos(p.prosrc, mark) > 0
-    LOOP
-        EXECUTE replace(pg_get_functiondef(f), mark, quote_ident(current_schema()));
-    END LOOP;
-END
-$$;
--- +goose StatementEnd
-REVOKE ALL ON FUNCTION outbox_qualify_functions() FROM PUBLIC;
-
--- Until then their text is no SQL.
-SET LOCAL check_function_bodies = off;
 
 -- The event types that `outboxctl registry apply` recorded, one row each. A row
 -- of namespace * holds for every namespace that has no row of its own for the
@@ -410,11 +387,11 @@ DECLARE
     id_type text;
 BEGIN
     FOREACH id_type IN ARRAY ARRAY['text', 'uuid', 'bigint', 'integer', 'smallint'] LOOP
-        EXECUTE format($f$
+        EXECUTE replace(replace($f$
 CREATE FUNCTION outbox_emit(
     event_type     text,
     aggregate_type text,
-    aggregate_id   %1$s,
+    aggregate_id   <id>,
     data           jsonb,
     dedupe_key     text        DEFAULT NULL,
     tenant_id      uuid        DEFAULT NULL,
@@ -435,9 +412,9 @@ CREATE FUNCTION outbox_emit(
 DECLARE
     about      text;
     -- As the columns have them; assigned, so that an id that is none is an error of this line and not of a long statement.
-    kind       @schema@.outbox_events.event_type%%TYPE;
-    subject    @schema@.outbox_events.aggregate_type%%TYPE;
-    subject_id @schema@.outbox_events.aggregate_id%%TYPE;
+    kind       @schema@.outbox_events.event_type%TYPE;
+    subject    @schema@.outbox_events.aggregate_type%TYPE;
+    subject_id @schema@.outbox_events.aggregate_id%TYPE;
     expected   text;
     form       text;
     ordered_by text;
@@ -460,7 +437,7 @@ BEGIN
     id := coalesce(id, @schema@.outbox_uuid_v7());
     -- PL/pgSQL starts every expression anew in each transaction, which takes longer than to evaluate it. An event that has
     -- nothing that the rules could refuse is told by one expression, and meets few others.
-    IF form = 'standard' AND expected <> '' AND data <> 'null' AND pg_column_size(data) < 900000 AND %2$s
+    IF form = 'standard' AND expected <> '' AND data <> 'null' AND pg_column_size(data) < 900000 AND <plain>
        AND num_nonnulls(aggregate_type, tenant_id, headers, occurred_at, actor, max_attempts, ordering_key, deliver_at, ordered_by, former,
                         nullif(current_setting('outboxctl.traceparent', true), '')) = 0
        AND id <> '00000000-0000-0000-0000-000000000000' AND octet_length(namespace) BETWEEN 1 AND 255
@@ -484,9 +461,9 @@ BEGIN
         refusal := @schema@.outbox_refusal(id, event_type, aggregate_type, about, data, payload, dedupe_key, tenant_id, namespace, headers,
                                            occurred_at, actor, max_attempts, expected, form, ordering_key, deliver_at);
         IF refusal IS NOT NULL THEN
-            RAISE EXCEPTION '%%', refusal[2] || ': ' || refusal[3]
+            RAISE EXCEPTION '%', refusal[2] || ': ' || refusal[3]
                 USING ERRCODE = refusal[1], COLUMN = refusal[2],
-                      HINT = coalesce(refusal[4], format('outboxctl registry show %%s prints a call that fits.', event_type));
+                      HINT = coalesce(refusal[4], format('outboxctl registry show %s prints a call that fits.', event_type));
         END IF;
         subject_id := coalesce(about, '');
         IF former IS NOT NULL AND dedupe_key IS NOT NULL THEN
@@ -515,7 +492,7 @@ BEGIN
           INTO held, other
           FROM @schema@.outbox_holder(id, event_type, aggregate_id::text, namespace, dedupe_key, former) AS h;
         IF other THEN
-            RAISE EXCEPTION 'id: %% belongs to another event', id
+            RAISE EXCEPTION 'id: % belongs to another event', id
                 USING ERRCODE = 'OX007', COLUMN = 'id', HINT = 'Leave the id out, and one is made.';
         ELSIF held IS NOT NULL THEN
             id := held;
@@ -525,7 +502,7 @@ BEGIN
     RAISE EXCEPTION 'outbox_events did not take the row, although no event has its id or its dedupe key'
         USING ERRCODE = 'OX008', TABLE = 'outbox_events', HINT = @schema@.outbox_kept_out_by();
 END
-$$$f$, id_type, CASE id_type
+$$$f$, '<id>', id_type), '<plain>', CASE id_type
             WHEN 'text' THEN $q$octet_length(aggregate_id) BETWEEN 1 AND 255 AND aggregate_id <> '00000000-0000-0000-0000-000000000000'$q$
             WHEN 'uuid' THEN $q$aggregate_id <> '00000000-0000-0000-0000-000000000000'$q$
             ELSE 'aggregate_id IS NOT NULL' END);
@@ -726,50 +703,6 @@ END
 $$;
 -- +goose StatementEnd
 
-SELECT outbox_qualify_functions();
-REVOKE ALL ON FUNCTION outbox_emit_many(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_refusal(uuid, text, text, text, jsonb, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, text, text, text, timestamptz) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_envelope_refusal(uuid, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_envelope(uuid, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_actor_fits(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_actor(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_moment(timestamptz) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_traced(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_weight_refusal(text, text, text, jsonb, text, uuid, text, jsonb, text, text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_aggregate_id_fits(text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_event_rows(jsonb, bigint, text, jsonb, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_unreadable(jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_holder(uuid, text, text, text, text, jsonb) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_kept_out_by() FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_field_bytes(int) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_catalogue_type(text, text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_former_event(jsonb, text, text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION outbox_builtin_aggregate(text) FROM PUBLIC;
-
--- +goose Down
-DROP FUNCTION IF EXISTS outbox_emit_many(jsonb);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, uuid, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, bigint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, integer, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, smallint, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz);
-DROP FUNCTION IF EXISTS outbox_emit(text, text, text, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, uuid, text, timestamptz);
-DROP FUNCTION IF EXISTS outbox_refusal(uuid, text, text, text, jsonb, jsonb, text, uuid, text, jsonb, timestamptz, jsonb, int, text, text, text, timestamptz);
-DROP FUNCTION IF EXISTS outbox_envelope_refusal(uuid, jsonb);
-DROP FUNCTION IF EXISTS outbox_envelope(uuid, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_actor_fits(jsonb);
-DROP FUNCTION IF EXISTS outbox_actor(jsonb);
-DROP FUNCTION IF EXISTS outbox_moment(timestamptz);
-DROP FUNCTION IF EXISTS outbox_traced(jsonb);
-DROP FUNCTION IF EXISTS outbox_weight_refusal(text, text, text, jsonb, text, uuid, text, jsonb, text, text);
-DROP FUNCTION IF EXISTS outbox_aggregate_id_fits(text);
-DROP FUNCTION IF EXISTS outbox_event_rows(jsonb, bigint, text, jsonb, jsonb);
-DROP FUNCTION IF EXISTS outbox_unreadable(jsonb);
-DROP FUNCTION IF EXISTS outbox_holder(uuid, text, text, text, text, jsonb);
-DROP FUNCTION IF EXISTS outbox_kept_out_by();
-DROP FUNCTION IF EXISTS outbox_field_bytes(int);
-DROP FUNCTION IF EXISTS outbox_catalogue_type(text, text);
-DROP FUNCTION IF EXISTS outbox_former_event(jsonb, text, text);
-DROP FUNCTION IF EXISTS outbox_builtin_aggregate(text);
-DROP TABLE IF EXISTS outbox_catalogue;
-DROP TABLE IF EXISTS outbox_event_types;
-DROP FUNCTION IF EXISTS outbox_qualify_functions();
+REVOKE ALL ON FUNCTION outbox_emit_many, outbox_refusal, outbox_envelope_refusal, outbox_envelope, outbox_actor_fits, outbox_actor, outbox_moment,
+    outbox_traced, outbox_weight_refusal, outbox_aggregate_id_fits, outbox_event_rows, outbox_unreadable, outbox_holder, outbox_kept_out_by,
+    outbox_field_bytes, outbox_catalogue_type, outbox_former_event, outbox_builtin_aggregate FROM PUBLIC;
