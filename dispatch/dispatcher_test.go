@@ -116,7 +116,7 @@ func TestOnceHandsOverWhatWaits(t *testing.T) {
 	require.Positive(t, m.Seq)
 	require.Empty(t, m.CopyOf)
 
-	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_republish(ARRAY[$1::text::uuid], ARRAY[NULL::timestamptz], 'ann')`, m.EventID)
+	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_change('event.republish', ARRAY[$1::text::uuid], 'ann')`, m.EventID)
 	require.NoError(t, err)
 	done, err = d.Once(t.Context())
 	require.NoError(t, err)

@@ -36,7 +36,7 @@ ALTER TABLE outbox_events ENABLE TRIGGER USER`)
 SELECT e.dedupe_key, d.error_reason, d.error_message FROM outbox_dlq AS d JOIN outbox_events AS e ON e.id = d.event_id`).Scan(&key, &reason, &message))
 	require.Equal(t, []string{"old", "expired", "not published within 1h, which its type allows"}, []string{key, reason, message})
 
-	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_replay(ARRAY(SELECT id FROM outbox_dlq), 'ann')`)
+	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_change('dlq.replay', ARRAY(SELECT id FROM outbox_dlq), 'ann')`)
 	require.NoError(t, err)
 	publishes(t, db.URL, 1, 0)
 }
@@ -60,7 +60,7 @@ ALTER TABLE outbox_events ENABLE TRIGGER USER`)
 	require.NoError(t, err)
 	publishes(t, db.URL, 0, 1)
 	publishes(t, db.URL, 0, 0)
-	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_discard(ARRAY(SELECT id FROM outbox_dlq), 'ann')`)
+	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_change('dlq.discard', ARRAY(SELECT id FROM outbox_dlq), 'ann')`)
 	require.NoError(t, err)
 	publishes(t, db.URL, 1, 0)
 }

@@ -696,26 +696,8 @@ BEGIN
     about := coalesce(detail, '{}') || jsonb_build_object('runId', plan, 'planId', plan, 'author', p.author, 'chunk', c.chunk)
              || jsonb_strip_nulls(jsonb_build_object('filter', p.filter, 'undoes', p.undoes));
     IF todo IS NOT NULL THEN
-        CASE p.action
-        WHEN 'dlq.replay' THEN
-            SELECT array_agg(r.dlq_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
-              FROM @schema@.outbox_replay(todo, actor, p.note, about) AS r;
-        WHEN 'dlq.discard' THEN
-            SELECT array_agg(r.dlq_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
-              FROM @schema@.outbox_discard(todo, actor, p.note, about, sights::bigint[]) AS r;
-        WHEN 'dlq.restore' THEN
-            SELECT array_agg(r.dlq_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
-              FROM @schema@.outbox_restore(todo, actor, p.note, about, sights::bigint[]) AS r;
-        WHEN 'event.republish' THEN
-            SELECT array_agg(r.event_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
-              FROM @schema@.outbox_republish(todo, sights::timestamptz[], actor, p.note, about) AS r;
-        WHEN 'event.erase' THEN
-            SELECT array_agg(r.event_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
-              FROM @schema@.outbox_erase(todo, sights, actor, p.note, about) AS r;
-        ELSE
-            SELECT array_agg(r.event_id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
-              FROM @schema@.outbox_retry(todo, actor, p.note, about) AS r;
-        END CASE;
+        SELECT array_agg(r.id), array_agg(r.event_id), array_agg(r.outcome) INTO keys, events, results
+          FROM @schema@.outbox_change(p.action, todo, actor, p.note, about, sights) AS r;
     END IF;
     IF other IS NOT NULL THEN
         keys := keys || other;
@@ -810,12 +792,12 @@ CREATE TRIGGER outbox_events_refuse_update
     BEFORE UPDATE OF id, event_type, aggregate_type, aggregate_id, created_at,
         namespace, tenant_id, dedupe_key, max_attempts
     ON outbox_events FOR EACH STATEMENT EXECUTE FUNCTION outbox_refuse_update();
--- What an event carries never changes either, but can be removed: outbox_erase.
+-- What an event carries never changes either, but can be removed: outbox_change, event.erase.
 CREATE TRIGGER outbox_events_refuse_content
     BEFORE UPDATE OF payload_json, headers, erased_at ON outbox_events FOR EACH STATEMENT
     WHEN (current_setting('outboxctl.erases', true) IS DISTINCT FROM 'on')
     EXECUTE FUNCTION outbox_refuse_update();
--- History has no number until it is published once more, see outbox_republish.
+-- History has no number until it is published once more, see outbox_change.
 CREATE TRIGGER outbox_events_refuse_renumber
     BEFORE UPDATE OF seq ON outbox_events FOR EACH STATEMENT
     WHEN (current_setting('outboxctl.numbers_history', true) IS DISTINCT FROM 'on')

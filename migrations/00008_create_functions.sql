@@ -127,169 +127,6 @@ END
 $$;
 -- +goose StatementEnd
 
--- Re-queues the event behind each dead letter: attempts 0, no error, due now.
--- Every open dead letter of such an event is closed with it, named or not: an
--- event on its way must not be listed as dead.
---   replayed          it is on its way again
---   already_replayed  done before
---   discarded         restore it first
---   event_live        its event is on its way through another dead letter
---   event_published   its event has been published meanwhile
---   event_erased      what its event carried was removed
---   event_gone        its event was removed by cleanup
---   not_found         there is no such dead letter
--- +goose StatementBegin
-CREATE FUNCTION outbox_replay(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
-    RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-#variable_conflict use_column
-DECLARE
-    ids     uuid[];
-    events  uuid[];
-    states  text[];
-    revived uuid[];
-    audit   bigint;
-BEGIN
-    -- What the lock returns is each row's newest version, however long it waited.
-    SELECT array_agg(l.id), array_agg(l.event_id), array_agg(l.state) INTO ids, events, states
-      FROM (SELECT d.id, d.event_id, d.state
-              FROM @schema@.outbox_dlq AS d
-             WHERE d.event_id = ANY (ARRAY(SELECT n.event_id FROM @schema@.outbox_dlq AS n WHERE n.id = ANY (dlq_ids)))
-               AND (d.state = 'open' OR d.id = ANY (dlq_ids))
-             ORDER BY d.id
-               FOR UPDATE) AS l;
-
-    IF NOT 'open' = ALL (states) THEN
-        -- Only then: it compares each with each.
-        SELECT array_agg(l.event_id) INTO events
-          FROM unnest(ids, events, states) AS l(id, event_id, state) WHERE l.state = 'open' AND l.id = ANY (dlq_ids);
-    END IF;
-
-    -- dead_at goes together with the attempts: a row that kept them would die at its first failure.
-    WITH up AS (
-        UPDATE @schema@.outbox_events AS e
-           SET dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL, next_attempt_at = now(), deliver_at = now()
-         WHERE e.id = ANY (events) AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.erased_at IS NULL
-        RETURNING e.id
-    )
-    SELECT array_agg(up.id) INTO revived FROM up;
-
-    IF revived IS NOT NULL THEN
-        PERFORM @schema@.outbox_forget_leases(revived);
-        audit := @schema@.outbox_audit_change(text 'dlq.replay', actor, note, detail, revived, cardinality(revived)::bigint);
-        UPDATE @schema@.outbox_dlq AS d
-           SET state = 'replayed', state_changed_at = now(), audit_id = audit
-         WHERE d.event_id = ANY (revived) AND d.state = 'open';
-    END IF;
-
-    RETURN QUERY
-        SELECT w.id, d.event_id,
-               CASE WHEN d.audit_id = audit THEN 'replayed'
-                    ELSE @schema@.outbox_outcome(text 'dlq.replay', d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false, true,
-                                                 d.erased_at IS NOT NULL)
-               END
-          FROM unnest(dlq_ids) WITH ORDINALITY AS w(id, ord)
-          LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
-          LEFT JOIN @schema@.outbox_events AS e ON e.id = CASE WHEN d.audit_id IS DISTINCT FROM audit THEN d.event_id END
-         ORDER BY w.ord;
-END
-$$;
--- +goose StatementEnd
-
--- Marks dead letters as not worth replaying. Their events stay dead. One with an
--- ordering key and no open letter left is passed by what waits behind it. It is
--- locked first: of two discards that close its last letters the second sees both.
--- seen is the audit row that each dead letter must still have (NULL: any), for
--- taking back what that row tells of: what was changed since is left alone.
---   discarded · already_discarded · already_replayed · changed · not_found
--- +goose StatementBegin
-CREATE FUNCTION outbox_discard(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL, seen bigint[] DEFAULT NULL)
-    RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-#variable_conflict use_column
-DECLARE
-    hit    uuid[];
-    events uuid[];
-    audit  bigint;
-BEGIN
-    PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d WHERE d.id = ANY (dlq_ids) ORDER BY d.id FOR UPDATE) AS locked;
-    SELECT array_agg(DISTINCT d.id), array_agg(DISTINCT d.event_id) INTO hit, events
-      FROM unnest(dlq_ids, seen) AS w(id, seen)
-      JOIN @schema@.outbox_dlq AS d ON d.id = w.id
-     WHERE d.state = 'open' AND (w.seen IS NULL OR w.seen = d.audit_id);
-    IF hit IS NOT NULL THEN
-        audit := @schema@.outbox_audit_change(text 'dlq.discard', actor, note, coalesce(detail, '{}') || jsonb_build_object('dlqIds', hit), events,
-                                              cardinality(hit)::bigint);
-        UPDATE @schema@.outbox_dlq AS d SET state = 'discarded', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
-        PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
-                       WHERE e.id = ANY (events) AND e.ordering_key IS NOT NULL ORDER BY e.id FOR UPDATE) AS locked;
-        UPDATE @schema@.outbox_events AS e
-           SET passed_at = now()
-         WHERE e.id = ANY (events) AND e.ordering_key IS NOT NULL
-           AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.passed_at IS NULL
-           AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
-    END IF;
-    RETURN QUERY
-        SELECT w.id, d.event_id,
-               CASE WHEN d.audit_id = audit THEN 'discarded'
-                    ELSE @schema@.outbox_outcome(text 'dlq.discard', d.state, true, false, true, false,
-                                                 w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id, false)
-               END
-          FROM unnest(dlq_ids, seen) WITH ORDINALITY AS w(id, seen, ord)
-          LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
-         ORDER BY w.ord;
-END
-$$;
--- +goose StatementEnd
-
--- Takes a discard back. A dead letter whose event is alive or published is left
--- alone: opening it would report a death that is over. So is one that was
--- corrected: another event replaced its own. An event with an ordering
--- key holds back again what has not been sent meanwhile. seen is as in outbox_discard.
---   restored · already_open · already_replayed · already_corrected · event_erased · event_live · event_published · changed · not_found
--- +goose StatementBegin
-CREATE FUNCTION outbox_restore(dlq_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL, seen bigint[] DEFAULT NULL)
-    RETURNS TABLE (dlq_id uuid, event_id uuid, outcome text)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-#variable_conflict use_column
-DECLARE
-    hit    uuid[];
-    events uuid[];
-    audit  bigint;
-BEGIN
-    PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d WHERE d.id = ANY (dlq_ids) ORDER BY d.id FOR UPDATE) AS locked;
-    SELECT array_agg(DISTINCT d.id), array_agg(DISTINCT d.event_id) INTO hit, events
-      FROM unnest(dlq_ids, seen) AS w(id, seen)
-      JOIN @schema@.outbox_dlq AS d ON d.id = w.id
-      LEFT JOIN @schema@.outbox_events AS e ON e.id = d.event_id
-     WHERE d.state = 'discarded' AND d.corrected_by IS NULL AND d.erased_at IS NULL AND (w.seen IS NULL OR w.seen = d.audit_id)
-       AND (e.id IS NULL OR (e.dead_at IS NOT NULL AND e.published_at IS NULL));
-    IF hit IS NOT NULL THEN
-        audit := @schema@.outbox_audit_change(text 'dlq.restore', actor, note, coalesce(detail, '{}') || jsonb_build_object('dlqIds', hit), events,
-                                              cardinality(hit)::bigint);
-        UPDATE @schema@.outbox_dlq AS d SET state = 'open', state_changed_at = now(), audit_id = audit WHERE d.id = ANY (hit);
-        UPDATE @schema@.outbox_events AS e SET passed_at = NULL WHERE e.id = ANY (events) AND e.passed_at IS NOT NULL;
-    END IF;
-    RETURN QUERY
-        SELECT w.id, d.event_id,
-               CASE WHEN d.audit_id = audit THEN 'restored'
-                    ELSE @schema@.outbox_outcome(text 'dlq.restore', d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
-                                                 d.corrected_by IS NOT NULL, w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id, d.erased_at IS NOT NULL)
-               END
-          FROM unnest(dlq_ids, seen) WITH ORDINALITY AS w(id, seen, ord)
-          LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
-          LEFT JOIN @schema@.outbox_events AS e ON e.id = d.event_id
-         ORDER BY w.ord;
-END
-$$;
--- +goose StatementEnd
-
 -- Emits an event with another payload in the place of a dead one, and discards every open dead letter of that. The new
 -- event is what the old one was but for its id, payload and headers, and names the old one in its header
 -- corrects. With an ordering key it also has the old one's seq: what waits behind the old one waits for it. Its
@@ -372,96 +209,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Publishes published events once more. seen is the published_at the operator
--- saw for each event (NULL: whatever it is): an event published again since
--- then is left alone, so a set is republished once however often it is tried.
--- broker_message_id stays that of the message before, by which the publisher knows that it sends a copy.
---   republished · changed · event_erased · not_published · dead · not_found
--- +goose StatementBegin
-CREATE FUNCTION outbox_republish(event_ids uuid[], seen timestamptz[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
-    RETURNS TABLE (event_id uuid, outcome text)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-#variable_conflict use_column
-DECLARE
-    hit    uuid[];
-    oldest timestamptz;
-    newest timestamptz;
-BEGIN
-    PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
-                   WHERE e.id = ANY (event_ids) AND e.published_at IS NOT NULL
-                   ORDER BY e.id
-                     FOR UPDATE) AS locked;
-    SELECT array_agg(DISTINCT e.id), min(e.published_at), max(e.published_at) INTO hit, oldest, newest
-      FROM unnest(event_ids, seen) AS w(id, at)
-      JOIN @schema@.outbox_events AS e ON e.id = w.id AND e.published_at = coalesce(w.at, e.published_at) AND e.erased_at IS NULL;
-    IF hit IS NOT NULL THEN
-        PERFORM @schema@.outbox_audit_change(text 'event.republish', actor, note,
-            coalesce(detail, '{}') || jsonb_build_object('publishedFrom', oldest, 'publishedTo', newest), hit, cardinality(hit)::bigint);
-        -- What was published before its table became an outbox has seq 0. A lease names an event by its seq.
-        PERFORM set_config('outboxctl.numbers_history', 'on', true);
-        UPDATE @schema@.outbox_events AS e SET seq = DEFAULT WHERE e.id = ANY (hit) AND e.seq = 0;
-        PERFORM set_config('outboxctl.numbers_history', 'off', true);
-        UPDATE @schema@.outbox_events AS e
-           SET published_at = NULL, dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL,
-               next_attempt_at = now(), deliver_at = now()
-         WHERE e.id = ANY (hit);
-        PERFORM @schema@.outbox_forget_leases(hit);
-        -- Consumers that failed to handle it try it as often as before; the others remember it.
-        UPDATE @schema@.outbox_consumer_failures AS f SET state = 'failing', attempts = 0 WHERE f.event_id = ANY (hit);
-    END IF;
-    RETURN QUERY
-        SELECT w.id,
-               CASE WHEN e.id = ANY (hit) THEN 'republished'
-                    ELSE @schema@.outbox_outcome(text 'event.republish', NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL,
-                                                 e.dead_at IS NOT NULL, false, false, e.erased_at IS NOT NULL)
-               END
-          FROM unnest(event_ids) WITH ORDINALITY AS w(id, ord)
-          LEFT JOIN @schema@.outbox_events AS e ON e.id = w.id
-         ORDER BY w.ord;
-END
-$$;
--- +goose StatementEnd
-
--- Makes events that back off after a failure, or are scheduled, due now. What they lost of their attempts stays lost.
---   retried · not_backing_off (due, or being published) · event_published · dead · not_found
--- +goose StatementBegin
-CREATE FUNCTION outbox_retry(event_ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
-    RETURNS TABLE (event_id uuid, outcome text)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-#variable_conflict use_column
-DECLARE
-    hit uuid[];
-BEGIN
-    PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
-                   WHERE e.id = ANY (event_ids) AND e.published_at IS NULL
-                   ORDER BY e.id
-                     FOR UPDATE) AS locked;
-    WITH up AS (
-        UPDATE @schema@.outbox_events AS e SET next_attempt_at = now(), deliver_at = CASE WHEN e.deliver_at > now() THEN now() ELSE e.deliver_at END
-         WHERE e.id = ANY (event_ids) AND e.published_at IS NULL AND e.dead_at IS NULL AND e.next_attempt_at > clock_timestamp()
-           AND NOT EXISTS (SELECT FROM @schema@.outbox_leases AS l WHERE l.seqs @> e.seq AND l.until > clock_timestamp())
-        RETURNING e.id
-    )
-    SELECT array_agg(up.id) INTO hit FROM up;
-    IF hit IS NOT NULL THEN
-        PERFORM @schema@.outbox_audit_change(text 'event.retry', actor, note, detail, hit, cardinality(hit)::bigint);
-    END IF;
-    RETURN QUERY
-        SELECT w.id, CASE WHEN e.id = ANY (hit) THEN 'retried'
-                          ELSE @schema@.outbox_outcome(text 'event.retry', NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false, true, false)
-                     END
-          FROM unnest(event_ids) WITH ORDINALITY AS w(id, ord)
-          LEFT JOIN @schema@.outbox_events AS e ON e.id = w.id
-         ORDER BY w.ord;
-END
-$$;
--- +goose StatementEnd
-
--- What outbox_erase would answer for an event now; seen as there.
+-- What an erasure would answer for an event now; seen as in outbox_change.
 -- +goose StatementBegin
 CREATE FUNCTION outbox_erase_outcome(event uuid, seen text) RETURNS text
     LANGUAGE sql STABLE
@@ -481,57 +229,202 @@ SELECT coalesce((SELECT CASE WHEN e.erased_at IS NOT NULL THEN 'already_erased'
 $$;
 -- +goose StatementEnd
 
--- Removes what events carry: payload and headers, the copies of their dead letters, and the errors, which may quote
--- them. The rows stay, with their ids. One that waits is removed only where seen is 'discard': it is never published, its
--- dead letter is discarded, and what waits behind it in its ordering key goes on. Nothing takes this back.
---   erased · already_erased · waiting · in_flight · not_found
+-- Changes a set of dead letters or events, and says of each what became of it (see outbox_outcome for the words). Dead
+-- letters are locked before events, each in the order of their ids. seen is what each row must still have (NULL: any), as
+-- whoever asks saw it: the audit row of a dead letter, or the time an event was published at. What was changed since then
+-- is left alone, so a set is changed once however often it is tried. For an erasure it is 'discard' or NULL, see there.
+--   dlq.replay       queues the event behind each dead letter again: attempts 0, no error, due now. Every open dead letter
+--                    of such an event is closed with it, named or not: an event on its way must not be listed as dead.
+--   dlq.discard      marks dead letters as not worth replaying. Their events stay dead. One with an ordering key and no open
+--                    letter left is passed by what waits behind it. It is locked first: of two discards that close its last
+--                    letters the second sees both.
+--   dlq.restore      takes a discard back. A dead letter whose event is alive or published is left alone: opening it would
+--                    report a death that is over. So is one that was corrected: another event replaced its own. An event
+--                    with an ordering key holds back again what has not been sent meanwhile.
+--   event.republish  publishes published events once more. broker_message_id stays that of the message before, by which the
+--                    publisher knows that it sends a copy.
+--   event.retry      makes events that back off after a failure, or are scheduled, due now. What they lost of their attempts
+--                    stays lost.
+--   event.erase      removes what events carry: payload and headers, the copies of their dead letters, and the errors, which
+--                    may quote them. The rows stay, with their ids. One that waits is removed only where seen is 'discard':
+--                    it is never published, its dead letter is discarded, and what waits behind it in its ordering key goes
+--                    on. Nothing takes this back.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_erase(event_ids uuid[], seen text[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL)
-    RETURNS TABLE (event_id uuid, outcome text)
+CREATE FUNCTION outbox_change(action text, ids uuid[], actor text, note text DEFAULT NULL, detail jsonb DEFAULT NULL, seen text[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, event_id uuid, outcome text)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
 #variable_conflict use_column
 DECLARE
-    ids     uuid[];
-    results text[];
-    hit     uuid[];
-    waiting uuid[];
-    audit   bigint;
+    named    uuid[];
+    about    uuid[];
+    states   text[];
+    outcomes text[];
+    hit      uuid[];
+    events   uuid[];
+    waiting  uuid[];
+    oldest   timestamptz;
+    newest   timestamptz;
+    audit    bigint;
 BEGIN
-    -- Dead letters first, as outbox_replay does. A claim that held an event has leased it when the lock is ours.
-    PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d WHERE d.event_id = ANY (event_ids) ORDER BY d.id FOR UPDATE) AS locked;
-    PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e WHERE e.id = ANY (event_ids) ORDER BY e.id FOR UPDATE) AS locked;
-    SELECT array_agg(j.id ORDER BY j.ord), array_agg(j.outcome ORDER BY j.ord), array_agg(j.id) FILTER (WHERE j.outcome = 'erased')
-      INTO ids, results, hit
-      FROM (SELECT w.id, w.ord, @schema@.outbox_erase_outcome(w.id, w.seen) AS outcome
-              FROM unnest(event_ids, seen) WITH ORDINALITY AS w(id, seen, ord)) AS j;
-    IF hit IS NOT NULL THEN
-        SELECT array_agg(e.id) INTO waiting
-          FROM @schema@.outbox_events AS e WHERE e.id = ANY (hit) AND e.published_at IS NULL AND e.dead_at IS NULL;
-        audit := @schema@.outbox_audit_change(text 'event.erase', actor, note,
-            coalesce(detail, '{}') || jsonb_build_object('discarded', coalesce(cardinality(waiting), 0)), hit, cardinality(hit)::bigint);
-        PERFORM set_config('outboxctl.erases', 'on', true);
-        IF waiting IS NOT NULL THEN
-            PERFORM @schema@.outbox_forget_leases(waiting);
-            INSERT INTO @schema@.outbox_dlq AS d (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message,
-                attempt_count, namespace, tenant_id, event_created_at, state, state_changed_at, audit_id, erased_at)
-            SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, 'null', 'erased', 'erased before it was published',
-                   e.attempt_count, e.namespace, e.tenant_id, e.created_at, 'discarded', now(), audit, now()
-              FROM @schema@.outbox_events AS e WHERE e.id = ANY (waiting);
+    CASE action
+    WHEN 'dlq.replay' THEN
+        -- What the lock returns is each row's newest version, however long it waited.
+        SELECT array_agg(l.id), array_agg(l.event_id), array_agg(l.state) INTO named, about, states
+          FROM (SELECT d.id, d.event_id, d.state
+                  FROM @schema@.outbox_dlq AS d
+                 WHERE d.event_id = ANY (ARRAY(SELECT n.event_id FROM @schema@.outbox_dlq AS n WHERE n.id = ANY (ids)))
+                   AND (d.state = 'open' OR d.id = ANY (ids))
+                 ORDER BY d.id
+                   FOR UPDATE) AS l;
+        IF NOT 'open' = ALL (states) THEN
+            -- Only then: it compares each with each.
+            SELECT array_agg(l.event_id) INTO about
+              FROM unnest(named, about, states) AS l(id, event_id, state) WHERE l.state = 'open' AND l.id = ANY (ids);
         END IF;
-        UPDATE @schema@.outbox_dlq AS d
-           SET payload_json = 'null', headers = NULL, error_message = 'erased', erased_at = now()
-         WHERE d.event_id = ANY (hit) AND d.erased_at IS NULL;
-        UPDATE @schema@.outbox_events AS e
-           SET payload_json = 'null', headers = NULL, last_error = CASE WHEN e.last_error IS NOT NULL THEN 'erased' END, erased_at = now(),
-               passed_at = CASE WHEN e.id = ANY (waiting) AND e.ordering_key IS NOT NULL THEN now() ELSE e.passed_at END,
-               dead_at = CASE WHEN e.id = ANY (waiting) THEN now() ELSE e.dead_at END
-         WHERE e.id = ANY (hit);
-        PERFORM set_config('outboxctl.erases', 'off', true);
-        UPDATE @schema@.outbox_consumer_failures AS f SET last_error = 'erased' WHERE f.event_id = ANY (hit);
+        -- dead_at goes together with the attempts: a row that kept them would die at its first failure.
+        WITH up AS (
+            UPDATE @schema@.outbox_events AS e
+               SET dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL, next_attempt_at = now(), deliver_at = now()
+             WHERE e.id = ANY (about) AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.erased_at IS NULL
+            RETURNING e.id
+        )
+        SELECT array_agg(up.id) INTO events FROM up;
+        IF events IS NOT NULL THEN
+            PERFORM @schema@.outbox_forget_leases(events);
+            audit := @schema@.outbox_audit_change(action, actor, note, detail, events, cardinality(events)::bigint);
+            UPDATE @schema@.outbox_dlq AS d
+               SET state = 'replayed', state_changed_at = now(), audit_id = audit
+             WHERE d.event_id = ANY (events) AND d.state = 'open';
+        END IF;
+    WHEN 'dlq.discard', 'dlq.restore' THEN
+        PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d WHERE d.id = ANY (ids) ORDER BY d.id FOR UPDATE) AS locked;
+        SELECT array_agg(DISTINCT d.id), array_agg(DISTINCT d.event_id) INTO hit, events
+          FROM unnest(ids, seen::bigint[]) AS w(id, seen)
+          JOIN @schema@.outbox_dlq AS d ON d.id = w.id
+          LEFT JOIN @schema@.outbox_events AS e ON action = 'dlq.restore' AND e.id = d.event_id
+         WHERE (w.seen IS NULL OR w.seen = d.audit_id)
+           AND CASE action WHEN 'dlq.discard' THEN d.state = 'open'
+                    ELSE d.state = 'discarded' AND d.corrected_by IS NULL AND d.erased_at IS NULL
+                         AND (e.id IS NULL OR (e.dead_at IS NOT NULL AND e.published_at IS NULL)) END;
+        IF hit IS NOT NULL THEN
+            audit := @schema@.outbox_audit_change(action, actor, note, coalesce(detail, '{}') || jsonb_build_object('dlqIds', hit), events,
+                                                  cardinality(hit)::bigint);
+            UPDATE @schema@.outbox_dlq AS d
+               SET state = CASE action WHEN 'dlq.discard' THEN 'discarded' ELSE 'open' END, state_changed_at = now(), audit_id = audit
+             WHERE d.id = ANY (hit);
+            PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
+                           WHERE e.id = ANY (events) AND e.ordering_key IS NOT NULL ORDER BY e.id FOR UPDATE) AS locked;
+            IF action = 'dlq.discard' THEN
+                UPDATE @schema@.outbox_events AS e
+                   SET passed_at = now()
+                 WHERE e.id = ANY (events) AND e.ordering_key IS NOT NULL
+                   AND e.dead_at IS NOT NULL AND e.published_at IS NULL AND e.passed_at IS NULL
+                   AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
+            ELSE
+                UPDATE @schema@.outbox_events AS e SET passed_at = NULL WHERE e.id = ANY (events) AND e.passed_at IS NOT NULL;
+            END IF;
+        END IF;
+    WHEN 'event.republish' THEN
+        PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
+                       WHERE e.id = ANY (ids) AND e.published_at IS NOT NULL
+                       ORDER BY e.id
+                         FOR UPDATE) AS locked;
+        SELECT array_agg(DISTINCT e.id), min(e.published_at), max(e.published_at) INTO hit, oldest, newest
+          FROM unnest(ids, seen::timestamptz[]) AS w(id, at)
+          JOIN @schema@.outbox_events AS e ON e.id = w.id AND e.published_at = coalesce(w.at, e.published_at) AND e.erased_at IS NULL;
+        IF hit IS NOT NULL THEN
+            PERFORM @schema@.outbox_audit_change(action, actor, note,
+                coalesce(detail, '{}') || jsonb_build_object('publishedFrom', oldest, 'publishedTo', newest), hit, cardinality(hit)::bigint);
+            -- What was published before its table became an outbox has seq 0. A lease names an event by its seq.
+            PERFORM set_config('outboxctl.numbers_history', 'on', true);
+            UPDATE @schema@.outbox_events AS e SET seq = DEFAULT WHERE e.id = ANY (hit) AND e.seq = 0;
+            PERFORM set_config('outboxctl.numbers_history', 'off', true);
+            UPDATE @schema@.outbox_events AS e
+               SET published_at = NULL, dead_at = NULL, passed_at = NULL, attempt_count = 0, last_error = NULL,
+                   next_attempt_at = now(), deliver_at = now()
+             WHERE e.id = ANY (hit);
+            PERFORM @schema@.outbox_forget_leases(hit);
+            -- Consumers that failed to handle it try it as often as before; the others remember it.
+            UPDATE @schema@.outbox_consumer_failures AS f SET state = 'failing', attempts = 0 WHERE f.event_id = ANY (hit);
+        END IF;
+    WHEN 'event.retry' THEN
+        PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e
+                       WHERE e.id = ANY (ids) AND e.published_at IS NULL
+                       ORDER BY e.id
+                         FOR UPDATE) AS locked;
+        WITH up AS (
+            UPDATE @schema@.outbox_events AS e SET next_attempt_at = now(), deliver_at = CASE WHEN e.deliver_at > now() THEN now() ELSE e.deliver_at END
+             WHERE e.id = ANY (ids) AND e.published_at IS NULL AND e.dead_at IS NULL AND e.next_attempt_at > clock_timestamp()
+               AND NOT EXISTS (SELECT FROM @schema@.outbox_leases AS l WHERE l.seqs @> e.seq AND l.until > clock_timestamp())
+            RETURNING e.id
+        )
+        SELECT array_agg(up.id) INTO hit FROM up;
+        IF hit IS NOT NULL THEN
+            PERFORM @schema@.outbox_audit_change(action, actor, note, detail, hit, cardinality(hit)::bigint);
+        END IF;
+    WHEN 'event.erase' THEN
+        -- A claim that held an event has leased it when the lock is ours.
+        PERFORM FROM (SELECT d.id FROM @schema@.outbox_dlq AS d WHERE d.event_id = ANY (ids) ORDER BY d.id FOR UPDATE) AS locked;
+        PERFORM FROM (SELECT e.id FROM @schema@.outbox_events AS e WHERE e.id = ANY (ids) ORDER BY e.id FOR UPDATE) AS locked;
+        SELECT array_agg(j.id ORDER BY j.ord), array_agg(j.outcome ORDER BY j.ord), array_agg(j.id) FILTER (WHERE j.outcome = 'erased')
+          INTO named, outcomes, hit
+          FROM (SELECT w.id, w.ord, @schema@.outbox_erase_outcome(w.id, w.seen) AS outcome
+                  FROM unnest(ids, seen) WITH ORDINALITY AS w(id, seen, ord)) AS j;
+        IF hit IS NOT NULL THEN
+            SELECT array_agg(e.id) INTO waiting
+              FROM @schema@.outbox_events AS e WHERE e.id = ANY (hit) AND e.published_at IS NULL AND e.dead_at IS NULL;
+            audit := @schema@.outbox_audit_change(action, actor, note,
+                coalesce(detail, '{}') || jsonb_build_object('discarded', coalesce(cardinality(waiting), 0)), hit, cardinality(hit)::bigint);
+            PERFORM set_config('outboxctl.erases', 'on', true);
+            IF waiting IS NOT NULL THEN
+                PERFORM @schema@.outbox_forget_leases(waiting);
+                INSERT INTO @schema@.outbox_dlq AS d (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message,
+                    attempt_count, namespace, tenant_id, event_created_at, state, state_changed_at, audit_id, erased_at)
+                SELECT e.id, e.event_type, e.aggregate_type, e.aggregate_id, 'null', 'erased', 'erased before it was published',
+                       e.attempt_count, e.namespace, e.tenant_id, e.created_at, 'discarded', now(), audit, now()
+                  FROM @schema@.outbox_events AS e WHERE e.id = ANY (waiting);
+            END IF;
+            UPDATE @schema@.outbox_dlq AS d
+               SET payload_json = 'null', headers = NULL, error_message = 'erased', erased_at = now()
+             WHERE d.event_id = ANY (hit) AND d.erased_at IS NULL;
+            UPDATE @schema@.outbox_events AS e
+               SET payload_json = 'null', headers = NULL, last_error = CASE WHEN e.last_error IS NOT NULL THEN 'erased' END, erased_at = now(),
+                   passed_at = CASE WHEN e.id = ANY (waiting) AND e.ordering_key IS NOT NULL THEN now() ELSE e.passed_at END,
+                   dead_at = CASE WHEN e.id = ANY (waiting) THEN now() ELSE e.dead_at END
+             WHERE e.id = ANY (hit);
+            PERFORM set_config('outboxctl.erases', 'off', true);
+            UPDATE @schema@.outbox_consumer_failures AS f SET last_error = 'erased' WHERE f.event_id = ANY (hit);
+        END IF;
+        RETURN QUERY SELECT r.id, r.id, r.outcome FROM unnest(named, outcomes) AS r(id, outcome);
+        RETURN;
+    ELSE
+        RAISE EXCEPTION USING ERRCODE = 'OX300', COLUMN = 'action', MESSAGE = format('action: %s is none that changes a set', coalesce(action, 'NULL'));
+    END CASE;
+
+    IF starts_with(action, 'event.') THEN
+        RETURN QUERY
+            SELECT w.id, w.id,
+                   CASE WHEN e.id = ANY (hit) THEN @schema@.outbox_success(action)
+                        ELSE @schema@.outbox_outcome(action, NULL::text, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL, false,
+                                                     action = 'event.retry', e.erased_at IS NOT NULL)
+                   END
+              FROM unnest(ids) WITH ORDINALITY AS w(id, ord)
+              LEFT JOIN @schema@.outbox_events AS e ON e.id = w.id
+             ORDER BY w.ord;
+        RETURN;
     END IF;
-    RETURN QUERY SELECT r.id, r.outcome FROM unnest(ids, results) AS r(id, outcome);
+    RETURN QUERY
+        SELECT w.id, d.event_id,
+               CASE WHEN d.audit_id = audit THEN @schema@.outbox_success(action)
+                    ELSE @schema@.outbox_outcome(action, d.state, e.id IS NOT NULL, e.published_at IS NOT NULL, e.dead_at IS NOT NULL,
+                                                 d.corrected_by IS NOT NULL, w.seen IS NULL OR w.seen IS NOT DISTINCT FROM d.audit_id, d.erased_at IS NOT NULL)
+               END
+          FROM unnest(ids, CASE WHEN action <> 'dlq.replay' THEN seen::bigint[] END) WITH ORDINALITY AS w(id, seen, ord)
+          LEFT JOIN @schema@.outbox_dlq AS d ON d.id = w.id
+          LEFT JOIN @schema@.outbox_events AS e ON e.id = CASE WHEN d.audit_id IS DISTINCT FROM audit THEN d.event_id END
+         ORDER BY w.ord;
 END
 $$;
 -- +goose StatementEnd
@@ -628,217 +521,140 @@ END
 $$;
 -- +goose StatementEnd
 
--- What every batch asks first: who cleans, and up to when. What is younger than now is still in use; the audit has a floor of
--- its own.
+-- Deletes one batch of what is older, and says how much and up to when: from_at lets the next batch start there instead of
+-- walking the index entries that this one left behind. busy: another cleanup is at work. What is younger than now is still
+-- in use.
+--   events    published ones
+--   inbox     what consumers remember. The caller sees to it that the rows are older than anything that may still be delivered again.
+--   failures  what consumers failed on, of events that are not here any more
+--   dlq       handled dead letters. A discarded one takes its dead event along, unless another death of the same event is still open.
+--   audit     what operators did. Who is audited must not be able to wipe out yesterday, so there is a least age.
+--   history   minutes after a day and hours after 30 days, whatever older_than is. These are figures and nobody's data: no audit row.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_check_cleanup(actor text, older_than timestamptz) RETURNS void
-    LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    IF coalesce(btrim(actor), '') = '' THEN
-        RAISE EXCEPTION 'actor: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'actor';
-    END IF;
-    IF older_than IS NULL OR older_than > now() THEN
-        RAISE EXCEPTION 'older_than: must be a time that is over' USING ERRCODE = 'OX300', COLUMN = 'older_than';
-    END IF;
-END
-$$;
--- +goose StatementEnd
-
--- from_published lets the next batch start where the last one ended instead
--- of walking the index entries that batch left behind.
--- +goose StatementBegin
-CREATE FUNCTION outbox_cleanup_events(
-    older_than timestamptz, from_published timestamptz, max_rows int, actor text, note text, detail jsonb,
-    INOUT run bigint, OUT deleted bigint, OUT last_published timestamptz, OUT busy boolean)
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
-    deleted := 0;
-    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
-    IF busy THEN
-        RETURN;
-    END IF;
-    WITH gone AS MATERIALIZED (
-        SELECT e.id, e.published_at
-          FROM @schema@.outbox_events AS e
-         WHERE e.published_at IS NOT NULL
-           AND e.published_at < older_than
-           AND e.published_at >= coalesce(from_published, '-infinity')
-         ORDER BY e.published_at
-         LIMIT max_rows
-           FOR UPDATE SKIP LOCKED
-    ), removed AS (
-        DELETE FROM @schema@.outbox_events AS e USING gone
-         WHERE e.id = gone.id AND e.published_at IS NOT NULL
-        RETURNING gone.published_at
-    )
-    SELECT count(*), max(removed.published_at) INTO deleted, last_published FROM removed;
-    IF deleted > 0 THEN
-        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'events', older_than, deleted, NULL::bigint);
-    END IF;
-END
-$$;
--- +goose StatementEnd
-
--- What consumers remember. The caller sees to it that the rows are older than
--- anything that may still be delivered again.
--- +goose StatementBegin
-CREATE FUNCTION outbox_cleanup_inbox(
-    older_than timestamptz, from_processed timestamptz, max_rows int, actor text, note text, detail jsonb,
-    INOUT run bigint, OUT deleted bigint, OUT last_processed timestamptz, OUT busy boolean)
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
-    deleted := 0;
-    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
-    IF busy THEN
-        RETURN;
-    END IF;
-    WITH gone AS MATERIALIZED (
-        SELECT i.consumer, i.event_id
-          FROM @schema@.inbox_events AS i
-         WHERE i.processed_at < older_than
-           AND i.processed_at >= coalesce(from_processed, '-infinity')
-         ORDER BY i.processed_at
-         LIMIT max_rows
-           FOR UPDATE SKIP LOCKED
-    ), removed AS (
-        DELETE FROM @schema@.inbox_events AS i USING gone
-         WHERE i.consumer = gone.consumer AND i.event_id = gone.event_id
-        RETURNING i.processed_at
-    )
-    SELECT count(*), max(removed.processed_at) INTO deleted, last_processed FROM removed;
-    IF deleted > 0 THEN
-        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'inbox', older_than, deleted, NULL::bigint);
-    END IF;
-END
-$$;
--- +goose StatementEnd
-
--- What consumers failed on, of events that are not here any more.
--- +goose StatementBegin
-CREATE FUNCTION outbox_cleanup_failures(
-    older_than timestamptz, from_at timestamptz, max_rows int, actor text, note text, detail jsonb,
-    INOUT run bigint, OUT deleted bigint, OUT last_at timestamptz, OUT busy boolean)
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
-    deleted := 0;
-    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
-    IF busy THEN
-        RETURN;
-    END IF;
-    WITH gone AS MATERIALIZED (
-        SELECT f.consumer, f.event_id
-          FROM @schema@.outbox_consumer_failures AS f
-         WHERE f.last_at < older_than
-           AND f.last_at >= coalesce(from_at, '-infinity')
-           AND NOT EXISTS (SELECT FROM @schema@.outbox_events AS e WHERE e.id = f.event_id)
-         ORDER BY f.last_at
-         LIMIT max_rows
-           FOR UPDATE SKIP LOCKED
-    ), removed AS (
-        DELETE FROM @schema@.outbox_consumer_failures AS f USING gone
-         WHERE f.consumer = gone.consumer AND f.event_id = gone.event_id
-        RETURNING f.last_at
-    )
-    SELECT count(*), max(removed.last_at) INTO deleted, last_at FROM removed;
-    IF deleted > 0 THEN
-        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'failures', older_than, deleted, NULL::bigint);
-    END IF;
-END
-$$;
--- +goose StatementEnd
-
--- A discarded dead letter takes its dead event along, unless another death of
--- the same event is still open.
--- +goose StatementBegin
-CREATE FUNCTION outbox_cleanup_dlq(
-    older_than timestamptz, max_rows int, actor text, note text, detail jsonb,
-    INOUT run bigint, OUT deleted bigint, OUT deleted_events bigint, OUT busy boolean)
+CREATE FUNCTION outbox_cleanup(
+    kind text, older_than timestamptz, from_at timestamptz, max_rows int, actor text, note text, detail jsonb,
+    INOUT run bigint, OUT deleted bigint, OUT deleted_events bigint, OUT last_at timestamptz, OUT busy boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     discarded uuid[];
 BEGIN
-    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
-    deleted := 0;
-    deleted_events := 0;
-    busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
-    IF busy THEN
-        RETURN;
+    IF coalesce(btrim(actor), '') = '' THEN
+        RAISE EXCEPTION 'actor: must not be empty' USING ERRCODE = 'OX300', COLUMN = 'actor';
     END IF;
-    WITH gone AS MATERIALIZED (
-        SELECT d.id
-          FROM @schema@.outbox_dlq AS d
-         WHERE d.state IN ('replayed', 'discarded') AND d.state_changed_at < older_than
-         LIMIT max_rows
-           FOR UPDATE SKIP LOCKED
-    ), removed AS (
-        DELETE FROM @schema@.outbox_dlq AS d USING gone
-         WHERE d.id = gone.id AND d.state <> 'open'
-        RETURNING d.event_id, d.state
-    )
-    SELECT count(*), array_agg(removed.event_id) FILTER (WHERE removed.state = 'discarded')
-      INTO deleted, discarded FROM removed;
-    DELETE FROM @schema@.outbox_events AS e
-     WHERE e.id = ANY (discarded) AND e.dead_at IS NOT NULL AND e.published_at IS NULL
-       AND (e.ordering_key IS NULL OR e.passed_at IS NOT NULL)
-       AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
-    GET DIAGNOSTICS deleted_events = ROW_COUNT;
-    IF deleted > 0 THEN
-        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'dlq', older_than, deleted, deleted_events);
+    IF kind <> 'history' AND (older_than IS NULL OR older_than > now()) THEN
+        RAISE EXCEPTION 'older_than: must be a time that is over' USING ERRCODE = 'OX300', COLUMN = 'older_than';
     END IF;
-END
-$$;
--- +goose StatementEnd
-
--- What operators did. Who is audited must not be able to wipe out yesterday, so
--- there is a least age.
--- +goose StatementBegin
-CREATE FUNCTION outbox_cleanup_audit(
-    older_than timestamptz, from_at timestamptz, max_rows int, actor text, note text, detail jsonb,
-    INOUT run bigint, OUT deleted bigint, OUT last_at timestamptz, OUT busy boolean)
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    PERFORM @schema@.outbox_check_cleanup(actor, older_than);
-    IF older_than > now() - interval '7 days' THEN
-        RAISE EXCEPTION 'older_than: audit rows are kept for at least 7 days' USING ERRCODE = 'OX300', COLUMN = 'older_than';
-    END IF;
+    from_at := coalesce(from_at, '-infinity');
     deleted := 0;
     busy := NOT pg_try_advisory_xact_lock(hashtextextended('outbox_cleanup', 0));
     IF busy THEN
         RETURN;
     END IF;
-    PERFORM set_config('outboxctl.audit_cleanup', 'on', true);
-    WITH gone AS MATERIALIZED (
-        SELECT a.id
-          FROM @schema@.outbox_audit AS a
-         WHERE a.at < older_than
-           AND a.at >= coalesce(from_at, '-infinity')
-         ORDER BY a.at
-         LIMIT max_rows
-           FOR UPDATE SKIP LOCKED
-    ), removed AS (
-        DELETE FROM @schema@.outbox_audit AS a USING gone
-         WHERE a.id = gone.id
-        RETURNING a.at
-    )
-    SELECT count(*), max(removed.at) INTO deleted, last_at FROM removed;
-    PERFORM set_config('outboxctl.audit_cleanup', 'off', true);
+    CASE kind
+    WHEN 'events' THEN
+        WITH gone AS MATERIALIZED (
+            SELECT e.id
+              FROM @schema@.outbox_events AS e
+             WHERE e.published_at IS NOT NULL AND e.published_at < older_than AND e.published_at >= from_at
+             ORDER BY e.published_at
+             LIMIT max_rows
+               FOR UPDATE SKIP LOCKED
+        ), removed AS (
+            DELETE FROM @schema@.outbox_events AS e USING gone
+             WHERE e.id = gone.id AND e.published_at IS NOT NULL
+            RETURNING e.published_at
+        )
+        SELECT count(*), max(removed.published_at) INTO deleted, last_at FROM removed;
+    WHEN 'inbox' THEN
+        WITH gone AS MATERIALIZED (
+            SELECT i.consumer, i.event_id
+              FROM @schema@.inbox_events AS i
+             WHERE i.processed_at < older_than AND i.processed_at >= from_at
+             ORDER BY i.processed_at
+             LIMIT max_rows
+               FOR UPDATE SKIP LOCKED
+        ), removed AS (
+            DELETE FROM @schema@.inbox_events AS i USING gone
+             WHERE i.consumer = gone.consumer AND i.event_id = gone.event_id
+            RETURNING i.processed_at
+        )
+        SELECT count(*), max(removed.processed_at) INTO deleted, last_at FROM removed;
+    WHEN 'failures' THEN
+        WITH gone AS MATERIALIZED (
+            SELECT f.consumer, f.event_id
+              FROM @schema@.outbox_consumer_failures AS f
+             WHERE f.last_at < older_than AND f.last_at >= from_at
+               AND NOT EXISTS (SELECT FROM @schema@.outbox_events AS e WHERE e.id = f.event_id)
+             ORDER BY f.last_at
+             LIMIT max_rows
+               FOR UPDATE SKIP LOCKED
+        ), removed AS (
+            DELETE FROM @schema@.outbox_consumer_failures AS f USING gone
+             WHERE f.consumer = gone.consumer AND f.event_id = gone.event_id
+            RETURNING f.last_at
+        )
+        SELECT count(*), max(removed.last_at) INTO deleted, last_at FROM removed;
+    WHEN 'dlq' THEN
+        WITH gone AS MATERIALIZED (
+            SELECT d.id
+              FROM @schema@.outbox_dlq AS d
+             WHERE d.state IN ('replayed', 'discarded') AND d.state_changed_at < older_than
+             LIMIT max_rows
+               FOR UPDATE SKIP LOCKED
+        ), removed AS (
+            DELETE FROM @schema@.outbox_dlq AS d USING gone
+             WHERE d.id = gone.id AND d.state <> 'open'
+            RETURNING d.event_id, d.state
+        )
+        SELECT count(*), array_agg(removed.event_id) FILTER (WHERE removed.state = 'discarded')
+          INTO deleted, discarded FROM removed;
+        DELETE FROM @schema@.outbox_events AS e
+         WHERE e.id = ANY (discarded) AND e.dead_at IS NOT NULL AND e.published_at IS NULL
+           AND (e.ordering_key IS NULL OR e.passed_at IS NOT NULL)
+           AND NOT EXISTS (SELECT FROM @schema@.outbox_dlq AS d WHERE d.event_id = e.id AND d.state = 'open');
+        GET DIAGNOSTICS deleted_events = ROW_COUNT;
+        last_at := nullif(from_at, '-infinity');
+    WHEN 'audit' THEN
+        IF older_than > now() - interval '7 days' THEN
+            RAISE EXCEPTION 'older_than: audit rows are kept for at least 7 days' USING ERRCODE = 'OX300', COLUMN = 'older_than';
+        END IF;
+        PERFORM set_config('outboxctl.audit_cleanup', 'on', true);
+        WITH gone AS MATERIALIZED (
+            SELECT a.id
+              FROM @schema@.outbox_audit AS a
+             WHERE a.at < older_than AND a.at >= from_at
+             ORDER BY a.at
+             LIMIT max_rows
+               FOR UPDATE SKIP LOCKED
+        ), removed AS (
+            DELETE FROM @schema@.outbox_audit AS a USING gone
+             WHERE a.id = gone.id
+            RETURNING a.at
+        )
+        SELECT count(*), max(removed.at) INTO deleted, last_at FROM removed;
+        PERFORM set_config('outboxctl.audit_cleanup', 'off', true);
+    WHEN 'history' THEN
+        WITH removed AS (
+            DELETE FROM @schema@.outbox_history AS h
+             WHERE h.ctid = ANY (ARRAY(
+                   SELECT o.ctid FROM @schema@.outbox_history AS o WHERE o.at < now() - interval '30 days' LIMIT max_rows))
+            RETURNING 1
+        ), narrowed AS (
+            UPDATE @schema@.outbox_history AS h SET minutes = NULL
+             WHERE h.ctid = ANY (ARRAY(
+                   SELECT m.ctid FROM @schema@.outbox_history AS m
+                    WHERE m.at < now() - interval '26 hours' AND m.at >= now() - interval '30 days' AND m.minutes IS NOT NULL LIMIT max_rows))
+            RETURNING 1
+        )
+        SELECT (SELECT count(*) FROM removed) + (SELECT count(*) FROM narrowed) INTO deleted;
+        RETURN;
+    ELSE
+        RAISE EXCEPTION USING ERRCODE = 'OX300', COLUMN = 'kind', MESSAGE = format('kind: %s is none', coalesce(kind, 'NULL'));
+    END CASE;
     IF deleted > 0 THEN
-        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, text 'audit', older_than, deleted, NULL::bigint);
+        run := @schema@.outbox_audit_cleanup(run, actor, note, detail, kind, older_than, deleted, deleted_events);
     END IF;
 END
 $$;
@@ -911,6 +727,5 @@ CREATE FUNCTION outbox_claimable(most bigint DEFAULT 10000) RETURNS bigint
 $$;
 -- +goose StatementEnd
 
-REVOKE ALL ON FUNCTION outbox_audit_change, outbox_forget_leases, outbox_replay, outbox_discard, outbox_restore, outbox_correct, outbox_retry,
-    outbox_erase, outbox_forget_samples, outbox_republish, outbox_reveal, outbox_audit_cleanup, outbox_check_cleanup, outbox_cleanup_events,
-    outbox_cleanup_inbox, outbox_cleanup_failures, outbox_cleanup_dlq, outbox_cleanup_audit, outbox_claimable FROM PUBLIC;
+REVOKE ALL ON FUNCTION outbox_audit_change, outbox_forget_leases, outbox_change, outbox_correct, outbox_forget_samples, outbox_reveal,
+    outbox_audit_cleanup, outbox_cleanup, outbox_claimable FROM PUBLIC;

@@ -15,30 +15,3 @@ CREATE TABLE outbox_history (
     minutes    integer[],
     CONSTRAINT outbox_history_pkey PRIMARY KEY (at, topic, event_type)
 ) WITH (fillfactor = 70);
-
--- Forgets minutes after a day and hours after 30 days, at most max_rows, and returns how many rows it changed. These are
--- figures and nobody's data: no audit row.
--- +goose StatementBegin
-CREATE FUNCTION outbox_cleanup_history(max_rows int) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    deleted  bigint;
-    narrowed bigint;
-BEGIN
-    DELETE FROM @schema@.outbox_history AS h
-     WHERE h.ctid = ANY (ARRAY(
-           SELECT o.ctid FROM @schema@.outbox_history AS o WHERE o.at < now() - interval '30 days' LIMIT max_rows));
-    GET DIAGNOSTICS deleted = ROW_COUNT;
-    UPDATE @schema@.outbox_history AS h SET minutes = NULL
-     WHERE h.ctid = ANY (ARRAY(
-           SELECT m.ctid FROM @schema@.outbox_history AS m
-            WHERE m.at < now() - interval '26 hours' AND m.minutes IS NOT NULL LIMIT max_rows));
-    GET DIAGNOSTICS narrowed = ROW_COUNT;
-    RETURN deleted + narrowed;
-END
-$$;
--- +goose StatementEnd
-
-REVOKE ALL ON FUNCTION outbox_cleanup_history FROM PUBLIC;

@@ -94,7 +94,7 @@ SELECT outbox_grant('GRANT SELECT ON outbox_events, outbox_event_status, outbox_
 -- The lease is the runner's alone.
 SELECT outbox_grant('GRANT SELECT (id, action, state, author, db_user, note, filter, undoes, database, created_at, ready_at, total, left_out, summary, lease_until, runner, options, started_at, ended_at, stop_by, ended_why, watched) ON outbox_plans TO outbox_operator');
 SELECT outbox_grant('GRANT SELECT (plan_id, chunk, size, summary, left_out, ids, event_ids, seen, digests, done, counts, outcomes) ON outbox_plan_chunks TO outbox_operator');
-SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_replay, outbox_discard, outbox_restore, outbox_retry, outbox_republish, outbox_erase, outbox_correct, outbox_reveal, outbox_forget_samples, outbox_pause, outbox_resume, outbox_undo_pause, outbox_forget_event, outbox_forget_event_undone, outbox_cleanup_events, outbox_cleanup_inbox, outbox_cleanup_failures, outbox_cleanup_dlq, outbox_cleanup_audit, outbox_cleanup_history, outbox_claimable TO outbox_operator');
+SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_change, outbox_correct, outbox_reveal, outbox_forget_samples, outbox_pause, outbox_resume, outbox_undo_pause, outbox_forget_event, outbox_forget_event_undone, outbox_cleanup, outbox_claimable TO outbox_operator');
 SELECT outbox_grant('GRANT EXECUTE ON FUNCTION outbox_plan_create, outbox_plan_add, outbox_plan_ready, outbox_plan_abandon, outbox_plan_begin, outbox_plan_step, outbox_plan_beat, outbox_plan_end, outbox_plan_stop TO outbox_operator');
 
 -- Viewer: everything except what events carry (payload_json, headers). A digest would let it guess at payloads.

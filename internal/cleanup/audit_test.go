@@ -96,7 +96,7 @@ func TestAnInterruptedRunHasItsAuditRow(t *testing.T) {
 	// Nor can another transaction count in its row.
 	for _, actor := range []string{"other", "tester"} {
 		fill(t, pool, 1, "published", 31*day)
-		_, err = pool.Exec(t.Context(), `SELECT outbox_cleanup_events(now(), NULL, 10, $1, NULL, '{}', $2)`, actor, rows[0].ID)
+		_, err = pool.Exec(t.Context(), `SELECT outbox_cleanup('events', now(), NULL, 10, $1, NULL, '{}', $2)`, actor, rows[0].ID)
 		if actor == "tester" {
 			require.NoError(t, err)
 			continue
@@ -127,7 +127,7 @@ func TestOldAuditRowsGo(t *testing.T) {
 	for _, age := range []time.Duration{0, cleanup.MinAuditAge - time.Minute} {
 		_, err = cleanup.New(pool).Run(t.Context(), cleanup.Params{AuditOlderThan: ptr(age), Actor: "tester"})
 		require.ErrorContains(t, err, "is less than 7d")
-		_, err = pool.Exec(t.Context(), `SELECT outbox_cleanup_audit(now() - $1::interval, NULL, 10, 'tester', NULL, '{}', NULL)`, age)
+		_, err = pool.Exec(t.Context(), `SELECT outbox_cleanup('audit', now() - $1::interval, NULL, 10, 'tester', NULL, '{}', NULL)`, age)
 		require.ErrorContains(t, err, "audit rows are kept for at least 7 days")
 	}
 	_, err = pool.Exec(t.Context(), `DELETE FROM outbox_audit WHERE at < now() - interval '300 days'`)
@@ -143,9 +143,9 @@ func TestCleanupCallsNothingThatWasPlanted(t *testing.T) {
 	pool := outboxtest.DB(t).Pool
 	for _, signature := range []string{
 		"hashtextextended(text, int)",
-		"outbox_cleanup_events(timestamptz, timestamptz, bigint, text, text, text, bigint)",
-		"outbox_cleanup_events(timestamptz, timestamptz, int, text, text, jsonb, int)",
-		"outbox_cleanup_events(timestamptz, timestamptz, int, text, text, text, text)",
+		"outbox_cleanup(text, timestamptz, timestamptz, bigint, text, text, text, bigint)",
+		"outbox_cleanup(text, timestamptz, timestamptz, int, text, text, jsonb, int)",
+		"outbox_cleanup(text, timestamptz, timestamptz, int, text, text, text, text)",
 	} {
 		_, err := pool.Exec(t.Context(), `CREATE FUNCTION `+signature+` RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''hijacked''; END'`)
 		require.NoError(t, err)

@@ -112,7 +112,7 @@ func (c *Cleaner) run(ctx context.Context, p Params) (Result, error) {
 func (r *run) history(ctx context.Context) error {
 	for {
 		var deleted int64
-		if err := r.pool.QueryRow(ctx, cleanupHistory, historyBatch).Scan(&deleted); err != nil || deleted < historyBatch {
+		if err := r.pool.QueryRow(ctx, cleanupHistory, historyBatch, r.Actor).Scan(&deleted); err != nil || deleted < historyBatch {
 			return err
 		}
 		if err := r.rest(ctx); err != nil {
@@ -147,7 +147,7 @@ func (r *run) remove(ctx context.Context, k kind) error {
 		var deleted, events int64
 		var last *time.Time
 		var taken bool
-		err := r.pool.QueryRow(ctx, k.remove, cutoff, from, limit, r.Actor, r.Note, r.detail(),
+		err := r.pool.QueryRow(ctx, cleanupBatch, k.name, cutoff, from, limit, r.Actor, r.Note, r.detail(),
 			r.audit).Scan(&r.audit, &deleted, &last, &events, &taken)
 		if taken {
 			return 0, busy(ctx, r.pool, batchKey)
@@ -211,21 +211,22 @@ func (r *run) detail() string {
 
 // kind is one kind of rows that may be removed.
 type kind struct {
-	words         string
-	age           *time.Duration // nil: they stay
-	remove, count string
-	removed       *int64
-	counts        *[]Count
+	words   string
+	age     *time.Duration // nil: they stay
+	name    string         // what outbox_cleanup calls it
+	count   string
+	removed *int64
+	counts  *[]Count
 }
 
 // kinds lists them in the order in which they go.
 func (p Params) kinds(r *Result, plan *Plan) []kind {
 	return []kind{
-		{"published events", p.OlderThan, cleanupEvents, countEvents, &r.Events, &plan.Events},
-		{"consumers' failures", p.OlderThan, cleanupFails, countFailures, &r.Failures, &plan.Failures},
-		{"handled dead letters", p.DLQOlderThan, cleanupDLQ, countDLQ, &r.DLQ, &plan.DLQ},
-		{"inbox rows", p.InboxOlderThan, cleanupInbox, countInbox, &r.Inbox, &plan.Inbox},
-		{"audit rows", p.AuditOlderThan, cleanupAudit, countAudit, &r.Audit, &plan.Audit},
+		{"published events", p.OlderThan, "events", countEvents, &r.Events, &plan.Events},
+		{"consumers' failures", p.OlderThan, "failures", countFailures, &r.Failures, &plan.Failures},
+		{"handled dead letters", p.DLQOlderThan, "dlq", countDLQ, &r.DLQ, &plan.DLQ},
+		{"inbox rows", p.InboxOlderThan, "inbox", countInbox, &r.Inbox, &plan.Inbox},
+		{"audit rows", p.AuditOlderThan, "audit", countAudit, &r.Audit, &plan.Audit},
 	}
 }
 

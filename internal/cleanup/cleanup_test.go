@@ -149,7 +149,7 @@ func TestOneCleanerAtATime(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
 	var busy bool
-	err = tx.QueryRow(t.Context(), `SELECT busy FROM outbox_cleanup_events(now(), NULL, 1, 'other', NULL, '{}', NULL)`).Scan(&busy)
+	err = tx.QueryRow(t.Context(), `SELECT busy FROM outbox_cleanup('events', now(), NULL, 1, 'other', NULL, '{}', NULL)`).Scan(&busy)
 	require.NoError(t, err)
 	require.False(t, busy)
 
@@ -255,7 +255,7 @@ func TestOneCleanerOfTheInboxAtATime(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
 	var busy bool
-	err = tx.QueryRow(t.Context(), `SELECT busy FROM outbox_cleanup_events(now(), NULL, 1, 'other', NULL, '{}', NULL)`).Scan(&busy)
+	err = tx.QueryRow(t.Context(), `SELECT busy FROM outbox_cleanup('events', now(), NULL, 1, 'other', NULL, '{}', NULL)`).Scan(&busy)
 	require.NoError(t, err)
 	require.False(t, busy)
 	_, err = cleanup.New(pool).Run(t.Context(), cleanup.Params{InboxOlderThan: ptr(30 * day), Actor: "tester"})

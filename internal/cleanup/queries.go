@@ -31,15 +31,13 @@ SELECT set_config(name, '0', true)
 	// One batch each, and how many dead events went with it; the functions delete and add to the run's
 	// audit row in one transaction. The types are exact: an overload planted in the schema would win
 	// over one that merely fits.
-	cleanupEvents = `SELECT run, deleted, last_published, 0, busy FROM outbox_cleanup_events(` + inOrderArgs + `)`
-	cleanupInbox  = `SELECT run, deleted, last_processed, 0, busy FROM outbox_cleanup_inbox(` + inOrderArgs + `)`
-	cleanupFails  = `SELECT run, deleted, last_at, 0, busy FROM outbox_cleanup_failures(` + inOrderArgs + `)`
-	cleanupAudit  = `SELECT run, deleted, last_at, 0, busy FROM outbox_cleanup_audit(` + inOrderArgs + `)`
-	cleanupDLQ    = `SELECT run, deleted, $2::timestamptz, deleted_events, busy FROM outbox_cleanup_dlq($1::timestamptz, $3::int, $4::text, $5::text, $6::jsonb, $7::bigint)`
+	cleanupBatch = `
+SELECT run, deleted, last_at, coalesce(deleted_events, 0), busy
+  FROM outbox_cleanup($1::text, $2::timestamptz, $3::timestamptz, $4::int, $5::text, $6::text, $7::jsonb, $8::bigint)`
+
 	// How many rows of the history go in one statement.
 	historyBatch   = 5000
-	cleanupHistory = `SELECT outbox_cleanup_history($1::int)`
-	inOrderArgs    = `$1::timestamptz, $2::timestamptz, $3::int, $4::text, $5::text, $6::jsonb, $7::bigint`
+	cleanupHistory = `SELECT deleted FROM outbox_cleanup('history'::text, NULL::timestamptz, NULL::timestamptz, $1::int, $2::text, NULL::text, NULL::jsonb, NULL::bigint)`
 
 	// Walks outbox_events_published_at_idx up to the cutoff.
 	countEvents = `

@@ -239,9 +239,9 @@ func (h *hunt) send(r *rand.Rand, store *dispatch.SQLStore, run []dispatch.Claim
 // operate replays, discards, restores and republishes; when emptying is set it replays what is left, and the broker
 // takes it.
 func (h *hunt) operate(ctx context.Context, r *rand.Rand, emptying *atomic.Bool) {
-	act := func(function, state string, count *atomic.Int64) (event string) {
+	act := func(action, state string, count *atomic.Int64) (event string) {
 		err := h.pool.QueryRow(context.Background(), `
-SELECT f.event_id::text FROM `+function+`(ARRAY(SELECT id FROM outbox_dlq WHERE state = $1 ORDER BY random() LIMIT 1), 'hunt') AS f
+SELECT f.event_id::text FROM outbox_change('`+action+`', ARRAY(SELECT id FROM outbox_dlq WHERE state = $1 ORDER BY random() LIMIT 1), 'hunt') AS f
  WHERE f.outcome NOT LIKE 'already%' AND f.outcome NOT LIKE 'event%'`, state).Scan(&event)
 		if err == nil {
 			count.Add(1)
@@ -254,7 +254,7 @@ SELECT f.event_id::text FROM `+function+`(ARRAY(SELECT id FROM outbox_dlq WHERE 
 		h.pause(r, 40*time.Millisecond)
 		switch n := r.IntN(10); {
 		case emptying.Load() || n < 5:
-			event := act("outbox_replay", "open", &h.counts.replayed)
+			event := act("dlq.replay", "open", &h.counts.replayed)
 			h.mu.Lock()
 			if emptying.Load() {
 				clear(h.poison)
@@ -263,15 +263,15 @@ SELECT f.event_id::text FROM `+function+`(ARRAY(SELECT id FROM outbox_dlq WHERE 
 			}
 			h.mu.Unlock()
 		case n < 7:
-			event := act("outbox_discard", "open", &h.counts.discarded)
+			event := act("dlq.discard", "open", &h.counts.discarded)
 			h.mu.Lock()
 			h.passed[event] = true
 			h.mu.Unlock()
 		case n < 8:
-			act("outbox_restore", "discarded", &h.counts.restored)
+			act("dlq.restore", "discarded", &h.counts.restored)
 		default:
 			tag, err := h.pool.Exec(context.Background(), `
-SELECT FROM outbox_republish(ARRAY(SELECT id FROM outbox_events WHERE published_at IS NOT NULL ORDER BY random() LIMIT 2), NULL, 'hunt')`)
+SELECT FROM outbox_change('event.republish', ARRAY(SELECT id FROM outbox_events WHERE published_at IS NOT NULL ORDER BY random() LIMIT 2), 'hunt')`)
 			h.failed(err)
 			h.counts.republished.Add(tag.RowsAffected())
 		}

@@ -56,10 +56,10 @@ func dead(row dispatch.Claimed) dispatch.Verdicts {
 }
 
 // operate calls one of the operators' functions for the latest dead letter of an event.
-func operate(t testing.TB, pool *pgxpool.Pool, function, event string) (outcome string) {
+func operate(t testing.TB, pool *pgxpool.Pool, action, event string) (outcome string) {
 	t.Helper()
 	require.NoError(t, pool.QueryRow(t.Context(), `
-SELECT f.outcome FROM `+function+`(ARRAY(SELECT id FROM outbox_dlq WHERE event_id = $1::text::uuid ORDER BY failed_at DESC, id DESC LIMIT 1), 'tests') AS f`,
+SELECT f.outcome FROM outbox_change('`+action+`', ARRAY(SELECT id FROM outbox_dlq WHERE event_id = $1::text::uuid ORDER BY failed_at DESC, id DESC LIMIT 1), 'tests') AS f`,
 		event).Scan(&outcome))
 	return outcome
 }
@@ -207,17 +207,17 @@ func TestOperatorsKeepTheOrderOfAKey(t *testing.T) {
 	}
 	die(ids[0])
 
-	require.Equal(t, "replayed", operate(t, db.Pool, "outbox_replay", ids[0]))
+	require.Equal(t, "replayed", operate(t, db.Pool, "dlq.replay", ids[0]))
 	die(ids[0])
-	require.Equal(t, "discarded", operate(t, db.Pool, "outbox_discard", ids[0]))
-	require.Equal(t, "restored", operate(t, db.Pool, "outbox_restore", ids[0]))
+	require.Equal(t, "discarded", operate(t, db.Pool, "dlq.discard", ids[0]))
+	require.Equal(t, "restored", operate(t, db.Pool, "dlq.restore", ids[0]))
 	require.Empty(t, next(), "a restored head holds back what has not been sent")
-	require.Equal(t, "discarded", operate(t, db.Pool, "outbox_discard", ids[0]))
+	require.Equal(t, "discarded", operate(t, db.Pool, "dlq.discard", ids[0]))
 	rows := claimOrdered(t, store, orderedAll(4))
 	require.Equal(t, ids[1], rows[0].ID, "a discarded head is passed")
 	settle(t, store, dispatch.Verdicts{Published: []dispatch.Published{{Key: rows[0].Key}}})
 
-	_, err := db.Pool.Exec(t.Context(), `SELECT FROM outbox_republish(ARRAY[$1::text::uuid], NULL, 'tests')`, ids[1])
+	_, err := db.Pool.Exec(t.Context(), `SELECT FROM outbox_change('event.republish', ARRAY[$1::text::uuid], 'tests')`, ids[1])
 	require.NoError(t, err)
 	require.Equal(t, []string{ids[1]}, next(), "a republished event goes before what follows it")
 }
@@ -233,9 +233,9 @@ func TestDiscardPassesWhenNoLetterIsOpen(t *testing.T) {
 INSERT INTO outbox_dlq (event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, failed_at)
 SELECT event_id, event_type, aggregate_type, aggregate_id, payload_json, error_reason, error_message, attempt_count, failed_at - interval '1 hour' FROM outbox_dlq`)
 	require.NoError(t, err)
-	require.Equal(t, "discarded", operate(t, db.Pool, "outbox_discard", ids[0]))
+	require.Equal(t, "discarded", operate(t, db.Pool, "dlq.discard", ids[0]))
 	require.Empty(t, claimOrdered(t, store, orderedAll(4)), "a letter of the head is still open")
-	_, err = db.Pool.Exec(t.Context(), `SELECT FROM outbox_discard(ARRAY(SELECT id FROM outbox_dlq), 'tests')`)
+	_, err = db.Pool.Exec(t.Context(), `SELECT FROM outbox_change('dlq.discard', ARRAY(SELECT id FROM outbox_dlq), 'tests')`)
 	require.NoError(t, err)
 	require.Equal(t, ids[1:], idsOf(claimOrdered(t, store, orderedAll(4))))
 }
@@ -248,10 +248,10 @@ func TestCleanupRemovesWhatWasPassed(t *testing.T) {
 	for _, row := range claimOrdered(t, store, orderedAll(4)) {
 		settle(t, store, dead(row))
 	}
-	require.Equal(t, "discarded", operate(t, db.Pool, "outbox_discard", ids[0]))
+	require.Equal(t, "discarded", operate(t, db.Pool, "dlq.discard", ids[0]))
 	var letters, events int
 	require.NoError(t, db.Pool.QueryRow(t.Context(), `
-SELECT deleted, deleted_events FROM outbox_cleanup_dlq(now(), 100, 'tests', NULL, NULL, NULL)`).Scan(&letters, &events))
+SELECT deleted, deleted_events FROM outbox_cleanup('dlq', now(), NULL, 100, 'tests', NULL, NULL, NULL)`).Scan(&letters, &events))
 	require.Equal(t, []int{1, 1}, []int{letters, events})
 	_, err := db.Pool.Exec(t.Context(), `DELETE FROM outbox_events WHERE id = $1::text::uuid`, ids[1])
 	require.ErrorContains(t, err, "events of its ordering key wait for it")

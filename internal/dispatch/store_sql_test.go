@@ -286,7 +286,7 @@ func TestClaimFindsHistoryThatIsPublishedAgain(t *testing.T) {
 	ids := emitOrders(t, db.Pool, 2, nil)
 	store := newStore(db.Pool, dispatch.Scope{})
 	require.Equal(t, ids, idsOf(mustClaim(t, store, claimAll(10))))
-	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_republish(array_agg(id), array_agg(published_at), 'me') FROM outbox_events WHERE seq = 0`)
+	_, err = db.Pool.Exec(t.Context(), `SELECT outbox_change('event.republish', array_agg(id), 'me', seen => array_agg(published_at::text)) FROM outbox_events WHERE seq = 0`)
 	require.NoError(t, err)
 	due, _, err := store.Due(t.Context(), claimAll(10))
 	require.NoError(t, err)

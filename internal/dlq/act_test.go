@@ -226,19 +226,20 @@ func TestOperatorsChangeOnlyThroughTheFunctions(t *testing.T) {
 		return pg.Code
 	}
 	const denied = "42501"
-	for _, f := range []string{"outbox_replay", "outbox_discard", "outbox_restore"} {
-		call := "SELECT * FROM " + f + "(ARRAY[$1::text::uuid], 'op')"
+	for _, f := range []string{"dlq.replay", "dlq.discard", "dlq.restore"} {
+		call := "SELECT * FROM outbox_change('" + f + "', ARRAY[$1::text::uuid], 'op')"
 		require.Equal(t, "ok", as("outbox_operator", call, id), f)
 		for _, role := range []string{"outbox_viewer", "outbox_emitter", "outbox_dispatcher"} {
 			require.Equal(t, denied, as(role, call, id), "%s as %s", f, role)
 		}
 	}
-	republish := "SELECT * FROM outbox_republish(ARRAY[$1::text::uuid], ARRAY[NULL::timestamptz], 'op')"
+	republish := "SELECT * FROM outbox_change('event.republish', ARRAY[$1::text::uuid], 'op')"
 	require.Equal(t, "ok", as("outbox_operator", republish, event))
 	require.Equal(t, denied, as("outbox_viewer", republish, event))
 	require.Equal(t, denied, as("outbox_operator", "UPDATE outbox_dlq SET state = 'replayed'"))
 	require.Equal(t, denied, as("outbox_operator", "UPDATE outbox_events SET dead_at = NULL"))
 	require.Equal(t, denied, as("outbox_operator", "INSERT INTO outbox_audit (actor, action) VALUES ('x', 'y')"))
 	require.Equal(t, denied, as("outbox_operator", "SELECT outbox_audit_change('a', 'b', 'c', '{}', '{}', 1)"))
-	require.Equal(t, "OX300", as("outbox_operator", "SELECT * FROM outbox_replay(ARRAY[$1::text::uuid], '  ')", id))
+	require.Equal(t, "OX300", as("outbox_operator", "SELECT * FROM outbox_change('dlq.replay', ARRAY[$1::text::uuid], '  ')", id))
+	require.Equal(t, "OX300", as("outbox_operator", "SELECT * FROM outbox_change('dlq.edit', ARRAY[$1::text::uuid], 'op')", id))
 }

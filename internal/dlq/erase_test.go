@@ -142,9 +142,9 @@ func TestErasedIsNotSent(t *testing.T) {
 		}
 	}
 	for call, id := range map[string]string{
-		`outbox_replay(ARRAY[$1::uuid], 'ann')`:          open,
-		`outbox_restore(ARRAY[$1::uuid], 'ann')`:         discarded,
-		`outbox_republish(ARRAY[$1::uuid], NULL, 'ann')`: published,
+		`outbox_change('dlq.replay', ARRAY[$1::uuid], 'ann')`:      open,
+		`outbox_change('dlq.restore', ARRAY[$1::uuid], 'ann')`:     discarded,
+		`outbox_change('event.republish', ARRAY[$1::uuid], 'ann')`: published,
 		`outbox_correct($1::uuid, gen_random_uuid(), '{"version": 1, "eventId": "x", "occurredAt": "2026-03-01T12:00:00Z", "data": {}}', NULL, 'ann')`: open,
 	} {
 		var outcome string

@@ -127,15 +127,13 @@ func again(payload []byte) []byte {
 	return text
 }
 `),
-		planted("cleanup-by-age-only", "broker.away", "I15", "migrations outbox_cleanup_events",
-			`         WHERE e.published_at IS NOT NULL
-           AND e.published_at < older_than
-           AND e.published_at >= coalesce(from_published, '-infinity')
-         ORDER BY e.published_at
-`, `         WHERE e.created_at < older_than
-         ORDER BY e.created_at
+		planted("cleanup-by-age-only", "broker.away", "I15", "migrations outbox_cleanup",
+			`             WHERE e.published_at IS NOT NULL AND e.published_at < older_than AND e.published_at >= from_at
+             ORDER BY e.published_at
+`, `             WHERE e.created_at < older_than
+             ORDER BY e.created_at
 `,
-			"migrations outbox_cleanup_events", `e.id = gone.id AND e.published_at IS NOT NULL`, `e.id = gone.id`),
+			"migrations outbox_cleanup", `e.id = gone.id AND e.published_at IS NOT NULL`, `e.id = gone.id`),
 		planted("outage-burns-attempts", "broker.away", "I7", "internal/dispatch Dispatcher.conclude",
 			`d.tripped(br, br.trip(generation, now, j.sentTo, j.outage), waitOf(j.outage))`, `_ = generation`,
 			"internal/dispatch Dispatcher.askFirst", `if !anyFailedBefore(rows) {`, `if true {`),
@@ -153,7 +151,7 @@ func again(payload []byte) []byte {
 		}
 	}
 `),
-		planted("replay-leaves-the-dead-mark", "", "I7 I1 I9", "migrations outbox_replay",
+		planted("replay-leaves-the-dead-mark", "", "I7 I1 I9", "migrations outbox_change",
 			`SET dead_at = NULL, passed_at = NULL, attempt_count = 0`, `SET attempt_count = 0`),
 	}...)
 }
@@ -204,9 +202,9 @@ func orderedMutants() []mutant {
 `, `		v.add(d.notOffered(g))
 		return len(g.rows), false, nil
 `),
-		planted("discard-does-not-release", "", "I5", "migrations outbox_discard",
+		planted("discard-does-not-release", "", "I5", "migrations outbox_change",
 			`SET passed_at = now()`, `SET last_error = e.last_error`),
-		planted("restore-does-not-hold", "", "I5", "migrations outbox_restore",
+		planted("restore-does-not-hold", "", "I5", "migrations outbox_change",
 			`SET passed_at = NULL`, `SET last_error = e.last_error`),
 		planted("followers-charged", "publisher.kill,publisher.crash:publish.claimed", "I11",
 			"internal/dispatch expiredSQL", `(SELECT id FROM locked WHERE first)`, `(SELECT id FROM locked)`),
@@ -235,7 +233,7 @@ func operatorMutants() []mutant {
 		planted("undo-lifts-anothers-pause", "", model, "migrations outbox_pause_undone",
 			`p.audit_id IS DISTINCT FROM coalesce((a.detail ->> 'left')::bigint, a.id)`, `false`),
 		// Cleanup removes the audit row, and the correction with it.
-		planted("correction-known-by-its-audit-row", "", model, "migrations outbox_restore",
+		planted("correction-known-by-its-audit-row", "", model, "migrations outbox_change",
 			`AND d.corrected_by IS NULL`, `AND NOT EXISTS (SELECT FROM @schema@.outbox_audit AS a WHERE a.id = d.audit_id AND a.action = 'dlq.edit')`,
 			"migrations outbox_plan_add", `d.corrected_by IS NOT NULL AS corrected`,
 			`EXISTS (SELECT FROM @schema@.outbox_audit AS a WHERE a.id = d.audit_id AND a.action = 'dlq.edit') AS corrected`),

@@ -19,7 +19,7 @@ import (
 
 // edit replaces a text that must be exactly once in a declaration, wherever that stands: a
 // function, method, constant, variable or type of a package ("internal/dispatch Dispatcher.send"),
-// or a function of the schema as the migrations leave it ("migrations outbox_replay").
+// or a function of the schema as the migrations leave it ("migrations outbox_change").
 type edit struct{ in, old, new string }
 
 // addition is a file that a package gets.
