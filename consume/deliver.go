@@ -227,9 +227,9 @@ func (r *Router) pauseAfter(d Delivery, outcome Outcome, err error) time.Duratio
 			return after
 		}
 		if r.ordered(d) {
-			return growing(maxHeldPause, failed)
+			return growing(maxHeldPause).Pause(failed)
 		}
-		return growing(maxFailedPause, max(d.Attempt, failed))
+		return growing(maxFailedPause).Pause(max(d.Attempt, failed))
 	}
 	switch {
 	case outcome == InProgress:
@@ -237,7 +237,7 @@ func (r *Router) pauseAfter(d Delivery, outcome Outcome, err error) time.Duratio
 	case outcome == Invalid && d.Attempt == 0:
 		return uncountedPause
 	case outcome == Invalid:
-		return growing(maxMalformedPause, d.Attempt)
+		return growing(maxMalformedPause).Pause(d.Attempt)
 	default:
 		return returnedPause
 	}
@@ -254,16 +254,7 @@ func pauseWhileHeld(attempt int, lease time.Duration) time.Duration {
 	return lease
 }
 
-// growing doubles from minRetryPause with each attempt.
-func growing(limit time.Duration, attempt int) time.Duration {
-	d := minRetryPause
-	for range attempt - 1 {
-		if d *= 2; d >= limit {
-			return limit
-		}
-	}
-	return d
-}
+func growing(limit time.Duration) wire.Backoff { return wire.Backoff{Min: minRetryPause, Max: limit} }
 
 // maxFailures bounds how many events failures remembers at least; twice as many at most.
 const maxFailures = 10_000

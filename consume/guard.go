@@ -180,10 +180,11 @@ func (g *Guard) Handle(ctx context.Context, msg Message, eventID string, handler
 // patiently tries again while another answer may come, as Handle says.
 func (g *Guard) patiently(ctx context.Context, try func() (Outcome, error)) (Outcome, error) {
 	began := time.Now()
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	pause := wire.Backoff{Min: minPause, Max: maxPause}
+	for failed := 1; ; failed++ {
 		outcome, err := try()
 		// Half of the pause is random: messages held together should not ask together.
-		if outcome.Ack() || time.Since(began) >= g.patience(outcome) || !sleep(ctx, pause/2+rand.N(pause/2)) {
+		if outcome.Ack() || time.Since(began) >= g.patience(outcome) || !sleep(ctx, pause.Jittered(failed, rand.Float64())) {
 			return outcome, err
 		}
 	}

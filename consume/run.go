@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 const (
@@ -68,7 +70,8 @@ func (r *Router) Run(ctx context.Context, source Source) error {
 	defer kill()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.opts.Drain, kill) })()
 	defer r.beating(work)()
-	for pause := minRetry; r.await(ctx); {
+	retry, failed := wire.Backoff{Min: minRetry, Max: maxRetry}, 0
+	for r.await(ctx) {
 		began := time.Now()
 		err := r.session(ctx, work, source)
 		var stop *stopError
@@ -78,12 +81,13 @@ func (r *Router) Run(ctx context.Context, source Source) error {
 		case err == nil || ctx.Err() != nil:
 			continue // waits for a dependency, or was told to stop
 		case time.Since(began) > maxRetry:
-			pause = minRetry
+			failed = 0
 		}
+		failed++
+		pause := retry.Pause(failed)
 		r.opts.Observer.Receiving(err)
 		r.opts.Log.Error("receiving ended", "error", err.Error(), "retry_in_ms", pause.Milliseconds())
 		sleep(ctx, pause)
-		pause = min(2*pause, maxRetry)
 	}
 	return nil
 }
@@ -217,7 +221,7 @@ func (s *session) open(d Delivery) bool {
 // follow puts a message behind the one of its key that is held; false where there is none. Where
 // too many wait already, it waits in its place.
 func (s *session) follow(d Delivery) bool {
-	for pause := time.Millisecond; ; pause = min(2*pause, minRetryPause) {
+	for asked := 1; ; asked++ {
 		s.mu.Lock()
 		behind, held := s.lanes[lane(d)]
 		room := s.held < maxHeld || s.ctx.Err() != nil // they are given back soon
@@ -229,7 +233,7 @@ func (s *session) follow(d Delivery) bool {
 		if !held || room {
 			return held
 		}
-		sleep(s.ctx, pause)
+		sleep(s.ctx, wire.Backoff{Min: time.Millisecond, Max: minRetryPause}.Pause(asked))
 	}
 }
 
@@ -271,13 +275,14 @@ func (p *parking) nack(ctx context.Context, msg Message, d time.Duration) {
 // await returns when Redis and the databases take writes, and reports whether ctx let it. Receiving
 // without them would only nack, and every nack brings a message closer to its dead-letter topic.
 func (r *Router) await(ctx context.Context) bool {
-	for pause, waited := minRetry, false; ctx.Err() == nil; pause = min(2*pause, maxRetry) {
+	retry := wire.Backoff{Min: minRetry, Max: maxRetry}
+	for failed := 1; ctx.Err() == nil; failed++ {
 		err := r.guard.Announce(ctx)
 		if err == nil {
 			err = r.PingDatabases(ctx)
 		}
 		if err == nil {
-			if waited {
+			if failed > 1 {
 				r.opts.Log.Info("dependencies are back")
 			}
 			return true
@@ -286,11 +291,10 @@ func (r *Router) await(ctx context.Context) bool {
 			break
 		}
 		r.opts.Observer.Receiving(err)
-		if !waited {
+		if failed == 1 {
 			r.opts.Log.Warn("waiting for a dependency", "error", err.Error())
-			waited = true
 		}
-		sleep(ctx, pause)
+		sleep(ctx, retry.Pause(failed))
 	}
 	return false
 }

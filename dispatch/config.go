@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/outboxctl/outboxctl/catalogue"
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/dispatch"
 )
 
@@ -78,7 +79,7 @@ type Tuning struct {
 func (t Tuning) internal() dispatch.Config {
 	return dispatch.Config{
 		BatchSize: t.BatchSize, PollInterval: t.PollInterval, MaxAttempts: t.MaxAttempts, Lease: t.Lease,
-		PublishTimeout: t.PublishTimeout, Backoff: dispatch.Backoff{Base: t.BackoffBase, Max: t.BackoffMax},
+		PublishTimeout: t.PublishTimeout, Backoff: wire.Backoff{Min: t.BackoffBase, Max: t.BackoffMax},
 		Workers: t.Workers, MaxInFlight: t.MaxInFlight, ShutdownTimeout: t.ShutdownTimeout,
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // Pump hands deliveries to a function, side by side up to a number and those of an ordering key one
@@ -94,9 +96,5 @@ const (
 
 // Pause is how long a message waits that was delivered so often.
 func Pause(attempt int) time.Duration {
-	pause := firstPause
-	for range min(attempt, 20) - 1 {
-		pause = min(2*pause, lastPause)
-	}
-	return pause
+	return wire.Backoff{Min: firstPause, Max: lastPause}.Pause(attempt)
 }

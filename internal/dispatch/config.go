@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
@@ -51,7 +52,7 @@ type Config struct {
 	// SettleTimeout bounds one settle transaction. By default it is half of
 	// what the lease leaves after PublishTimeout, at most 5 s.
 	SettleTimeout time.Duration
-	Backoff       Backoff
+	Backoff       wire.Backoff // between attempts on one row
 	Workers       int
 	// Settlers is the number of settle transactions that run side by side.
 	Settlers int
@@ -89,7 +90,7 @@ func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, DefaultLease)
 	c.PublishTimeout = cmp.Or(c.PublishTimeout, DefaultPublishTimeout)
 	c.SettleTimeout = cmp.Or(c.SettleTimeout, min(max((c.Lease-c.PublishTimeout)/2, settleTimeoutMin), DefaultSettleTimeout))
-	c.Backoff.Base = cmp.Or(c.Backoff.Base, DefaultBackoffBase)
+	c.Backoff.Min = cmp.Or(c.Backoff.Min, DefaultBackoffBase)
 	c.Backoff.Max = cmp.Or(c.Backoff.Max, DefaultBackoffMax)
 	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, DefaultShutdownTimeout)
 	if c.Random == nil {
@@ -134,8 +135,8 @@ func (c Config) Validate() error {
 	refuse(c.PublishTimeout <= 0, "publish timeout must be positive, got %v", c.PublishTimeout)
 	refuse(c.SettleTimeout <= 0, "settle timeout must be positive, got %v", c.SettleTimeout)
 	refuse(c.ShutdownTimeout <= 0, "shutdown timeout must be positive, got %v", c.ShutdownTimeout)
-	refuse(c.Backoff.Base <= 0, "backoff base must be positive, got %v", c.Backoff.Base)
-	refuse(c.Backoff.Max < c.Backoff.Base, "backoff max %v is shorter than backoff base %v", c.Backoff.Max, c.Backoff.Base)
+	refuse(c.Backoff.Min <= 0, "backoff base must be positive, got %v", c.Backoff.Min)
+	refuse(c.Backoff.Max < c.Backoff.Min, "backoff max %v is shorter than backoff base %v", c.Backoff.Max, c.Backoff.Min)
 	refuse(c.PollInterval >= c.Lease,
 		"poll interval %v must be shorter than lease %v: the rows of a publisher that has died would wait for a poll after their lease",
 		c.PollInterval, c.Lease)

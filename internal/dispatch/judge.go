@@ -42,12 +42,12 @@ func (d *Dispatcher) policy(row *Claimed) wire.Policy {
 // at then.
 func (d *Dispatcher) delay(row *Claimed, attempts int) time.Duration {
 	p, b := d.policy(row), d.cfg.Backoff
-	b.Base = cmp.Or(p.BackoffMin, b.Base)
-	b.Max = max(cmp.Or(p.BackoffMax, b.Max), b.Base)
+	b.Min = cmp.Or(p.BackoffMin, b.Min)
+	b.Max = max(cmp.Or(p.BackoffMax, b.Max), b.Min)
 	if p.BackoffMax > 0 {
-		b.Base, b.Max = min(b.Base, p.BackoffMax), p.BackoffMax
+		b.Min, b.Max = min(b.Min, p.BackoffMax), p.BackoffMax
 	}
-	delay := b.Delay(attempts, d.cfg.Random())
+	delay := b.Jittered(attempts, d.cfg.Random())
 	if p.ExpiresAfter > 0 && !row.Since.IsZero() {
 		delay = min(delay, max(p.ExpiresAfter-row.ReadAt.Sub(row.Since), 0))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -72,7 +73,8 @@ func signal(c chan struct{}) {
 
 // Run listens until ctx ends, or for good stops when it finds a pooler.
 func (l *Listener) Run(ctx context.Context) {
-	for pause := listenRetryMin; ctx.Err() == nil; pause = min(2*pause, listenRetryMax) {
+	retry := wire.Backoff{Min: listenRetryMin, Max: listenRetryMax}
+	for failed := 1; ctx.Err() == nil; failed++ {
 		began := time.Now()
 		err := l.session(ctx)
 		if ctx.Err() != nil {
@@ -83,9 +85,9 @@ func (l *Listener) Run(ctx context.Context) {
 			return
 		}
 		if time.Since(began) > listenRetryMax {
-			pause = listenRetryMin
+			failed = 1
 		}
-		_ = wait.For(ctx, pause) // the loop looks at ctx
+		_ = wait.For(ctx, retry.Pause(failed)) // the loop looks at ctx
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -86,13 +87,16 @@ func (s *stream) look() (r turnResult, due bool) {
 	return r, due && err == nil
 }
 
+// drainProbes is how many probes a run with Once waits for where a topic has just failed: 3.75 s.
+const drainProbes = 4
+
 // drained decides whether a run with Once is over: nothing was found, what was
 // in flight is settled, and a sweep after that finds nothing either. A topic
 // that has just failed gets a moment to come back; an outage is not waited
 // for.
 func (s *stream) drained(ctx context.Context, r turnResult, pace *pacer) (bool, error) {
 	if r.err != nil {
-		return pace.trouble >= troubleMax, r.err
+		return pace.gaveUp(), r.err
 	}
 	if r.rows > 0 || r.further || ctx.Err() != nil {
 		return false, nil
@@ -102,8 +106,8 @@ func (s *stream) drained(ctx context.Context, r turnResult, pace *pacer) (bool, 
 		_ = wait.For(ctx, pollMin)
 		return false, nil
 	}
-	for pause := probeMin; !s.breakers.healthy() && pause <= 8*probeMin && ctx.Err() == nil; pause *= 2 {
-		_ = wait.For(ctx, pause)
+	for asked := 1; !s.breakers.healthy() && asked <= drainProbes && ctx.Err() == nil; asked++ {
+		_ = wait.For(ctx, wire.Backoff{Min: probeMin, Max: probeMax}.Pause(asked))
 	}
 	s.cursor.restart()
 	for ctx.Err() == nil {

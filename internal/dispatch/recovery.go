@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -45,7 +46,7 @@ func (d *Dispatcher) tripped(br *breaker, failed bool, after time.Duration) {
 // that row is accepted. The first question is asked at once, so that a single
 // failed request costs a healthy topic a few milliseconds.
 func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
-	pause := Backoff{Base: probeMin, Max: probeMax}
+	pause := wire.Backoff{Min: probeMin, Max: probeMax}
 	for try, missed := 1, 0; ; try++ {
 		err := d.askInTurn(ctx, br)
 		if ctx.Err() != nil {
@@ -73,7 +74,7 @@ func (d *Dispatcher) recoverTopic(ctx context.Context, br *breaker) {
 		if err != nil {
 			d.change(br, stateFor(err), err)
 		}
-		if wait.For(ctx, max(pause.Delay(try, d.cfg.Random()), waitOf(err))) != nil {
+		if wait.For(ctx, max(pause.Jittered(try, d.cfg.Random()), waitOf(err))) != nil {
 			return
 		}
 	}

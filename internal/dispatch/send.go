@@ -179,7 +179,7 @@ func (d *Dispatcher) askFirst(ctx context.Context, br *breaker, rows []*Claimed)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if !br.quiet(entered, d.cfg.Backoff.Base/2) {
+	if !br.quiet(entered, d.cfg.Backoff.Min/2) {
 		return nil
 	}
 	switch s := br.snapshot(); s.State { // another group was told

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -135,7 +136,8 @@ func (s *settler) take() []settlement {
 func (s *settler) settle(abandon, last context.Context, v Verdicts) {
 	started := time.Now()
 	repeated := false
-	for pause := settleRetryMin; ; pause = min(2*pause, settleRetryMax) {
+	retry := wire.Backoff{Min: settleRetryMin, Max: settleRetryMax}
+	for failed := 1; ; failed++ {
 		ctx, cancel := context.WithTimeout(last, s.timeout)
 		begun := time.Now()
 		settled, err := s.store.Settle(ctx, v)
@@ -156,7 +158,7 @@ func (s *settler) settle(abandon, last context.Context, v Verdicts) {
 			s.settle(abandon, last, right)
 			return
 		}
-		if errors.Is(err, ErrRefused) || time.Since(started) > s.patience || wait.For(abandon, pause) != nil {
+		if errors.Is(err, ErrRefused) || time.Since(started) > s.patience || wait.For(abandon, retry.Pause(failed)) != nil {
 			s.observe.Trouble("settle", err)
 			return
 		}

@@ -134,7 +134,7 @@ func planFor(r *rand.Rand) simPlan {
 		PublishTimeout: publish, SettleTimeout: settle,
 		Lease:           publish + settle + between(500*time.Millisecond, 5*time.Second),
 		ShutdownTimeout: between(300*time.Millisecond, 3*time.Second),
-		Backoff:         Backoff{Base: between(50*time.Millisecond, time.Second), Max: between(time.Second, 4*time.Second)},
+		Backoff:         wire.Backoff{Min: between(50*time.Millisecond, time.Second), Max: between(time.Second, 4*time.Second)},
 		Names:           memNames("red", "blue"),
 	}
 	// Every seed leaves some faults out: what a fault hides, its absence shows.

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pressly/goose/v3"
 
+	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -116,7 +117,7 @@ func survey(ctx context.Context, db querier, known []Step, opts Options) (Result
 // needs. Between tries production has the table to itself.
 func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step, opts Options) error {
 	deadline := time.Now().Add(opts.RetryFor)
-	backoff := 500 * time.Millisecond
+	retry := wire.Backoff{Min: 500 * time.Millisecond, Max: 5 * time.Second}
 	for try := 1; ; try++ {
 		if err := s.prepare(ctx, opts); err != nil {
 			return err
@@ -127,16 +128,15 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 			err = partial.Err
 		}
-		if err == nil || !IsLockTimeout(err) || time.Now().Add(backoff).After(deadline) {
+		if err == nil || !IsLockTimeout(err) || time.Now().Add(retry.Pause(try)).After(deadline) {
 			return err
 		}
-		delay := time.Duration(float64(backoff) * (0.5 + opts.jitter()/2))
+		delay := retry.Jittered(try, opts.jitter())
 		opts.Progress(fmt.Sprintf("%s: another session holds a lock it needs (try %d), again in %s",
 			step, try, delay.Round(time.Millisecond)))
 		if err := wait.For(ctx, delay); err != nil {
 			return err
 		}
-		backoff = min(2*backoff, 5*time.Second)
 	}
 }
 
