@@ -55,7 +55,7 @@ func TestAQuestionThatTakesTooLong(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `LOCK TABLE outbox_audit IN ACCESS EXCLUSIVE MODE`)
 	require.NoError(t, err)
 	hurried := setup2(t, b, "", func(c *ui.Config) { c.QueryTimeout = 50 * time.Millisecond })
-	who := fmt.Sprintf("session %d (%s, user postgres) has locked outbox_audit", tx.Conn().PgConn().PID(), t.Name())
+	who := fmt.Sprintf("locked by pid %d (%s)", tx.Conn().PgConn().PID(), t.Name())
 	status, header, body := hurried.get("/audit")
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.NotEmpty(t, header.Get("Retry-After"))

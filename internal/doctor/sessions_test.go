@@ -81,7 +81,7 @@ func TestChecksThatFailForOneCause(t *testing.T) {
 	failing := func(err error) func(context.Context) ([]doctor.Finding, error) {
 		return func(context.Context) ([]doctor.Finding, error) { return nil, err }
 	}
-	denied := fmt.Errorf("ask: %w", &pgread.GaveUpError{Blockers: []pgread.Session{{PID: 7, Application: "a", User: "u", Relations: []string{"outbox_events"}}}})
+	denied := fmt.Errorf("ask: %w", &pgread.GaveUpError{Blockers: []pgread.Session{{PID: 7, Application: "a", Age: 3 * time.Second}}})
 	found := doctor.Examine(t.Context(), []doctor.Check{
 		{Area: "a", Name: "one", Remedy: "own advice", Run: failing(denied)},
 		{Area: "a", Name: "two", Run: failing(denied)},
@@ -89,8 +89,8 @@ func TestChecksThatFailForOneCause(t *testing.T) {
 		{Area: "c", Name: "four", Remedy: "y", Run: failing(context.Canceled)},
 	})
 	require.Equal(t, []doctor.Finding{
-		{Area: "a", Check: "one, two", Level: doctor.Fail, Message: "check failed: session 7 (a, user u) has locked outbox_events; gave up after 0s",
-			Remedy: "wait until it ends, or end it: SELECT pg_terminate_backend(7) (members of pg_read_all_stats see what it does)"},
+		{Area: "a", Check: "one, two", Level: doctor.Fail, Message: "check failed: locked by pid 7 (a) for 3s; gave up after 0s",
+			Remedy: "wait until it ends, or end it: SELECT pg_terminate_backend(7)"},
 		{Area: "b", Check: "three", Level: doctor.Fail, Message: "check failed: context canceled", Remedy: "x"},
 		{Area: "c", Check: "four", Level: doctor.Fail, Message: "check failed: context canceled", Remedy: "y"},
 	}, found)

@@ -1,7 +1,6 @@
 package pgread
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,28 +76,18 @@ func (d *DB) Explain(ctx context.Context, err error) error {
 
 // A Session keeps readers of the outbox waiting.
 type Session struct {
-	// PID is 0 for a prepared transaction, whose name is Application.
-	PID         int32  `db:"pid"`
+	PID         int32  `db:"pid"` // 0: a prepared transaction
 	Application string `db:"application"`
-	User        string `db:"username"`
-	// Relations are the tables and indexes that it holds or wants alone; none: it is only in the way
-	// of one that does.
-	Relations []string `db:"relations"`
-	// Waits: it has no lock yet, but whoever comes later waits behind it.
-	Waits bool `db:"waits"`
-	// State, Since and Statement are empty where this login may not see them.
-	State     string     `db:"state"`
-	Since     *time.Time `db:"since"` // its transaction began
-	Statement string     `db:"statement"`
-	Now       time.Time  `db:"now"`
+	// Age is that of its transaction; 0 where this login may not see it.
+	Age time.Duration `db:"age"`
 }
 
 // Reading conflicts with one lock only. A session that waits for it blocks as well, because later
-// ones queue up behind it; then those that it waits for are the cause. pg_stat_activity shows pid,
-// user and application to everybody, the rest to members of pg_read_all_stats and to the same user.
+// ones queue up behind it; those that it waits for are the cause, and come first. Everybody may see
+// a session's pid and application, and members of pg_read_all_stats its age.
 const blockersSQL = `
 WITH alone AS (
-    SELECT l.pid, l.virtualtransaction, array_agg(DISTINCT c.relname::text ORDER BY c.relname::text) AS relations, NOT bool_or(l.granted) AS waits
+    SELECT l.pid, l.virtualtransaction, NOT bool_or(l.granted) AS waits
       FROM pg_locks AS l
       JOIN pg_class AS c ON c.oid = l.relation
      WHERE l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock' AND c.relname LIKE 'outbox\_%'
@@ -106,24 +95,21 @@ WITH alone AS (
        AND l.pid IS DISTINCT FROM pg_backend_pid()
      GROUP BY 1, 2
 ), causes AS (
-    SELECT pid, virtualtransaction, relations, waits FROM alone
+    SELECT pid, virtualtransaction, waits FROM alone
     UNION ALL
-    SELECT DISTINCT b.pid, NULL, NULL::text[], false
+    SELECT DISTINCT b.pid, NULL, false
       FROM alone AS w, unnest(pg_blocking_pids(w.pid)) AS b (pid)
      WHERE w.waits AND b.pid NOT IN (SELECT a.pid FROM alone AS a WHERE a.pid IS NOT NULL)
 )
 SELECT coalesce(c.pid, 0) AS pid,
-       coalesce(nullif(a.application_name, ''), a.backend_type, p.gid, '') AS application,
-       coalesce(a.usename, p.owner, '')::text AS username,
-       c.relations, c.waits, coalesce(a.state, '') AS state, coalesce(a.xact_start, p.prepared) AS since,
-       CASE WHEN a.state IS NULL THEN '' ELSE left(a.query, 200) END AS statement, clock_timestamp() AS now
+       coalesce(nullif(a.application_name, ''), a.backend_type, 'prepared transaction ' || p.gid, 'no name') AS application,
+       date_trunc('second', coalesce(clock_timestamp() - coalesce(a.xact_start, p.prepared), '0')) AS age
   FROM causes AS c
   LEFT JOIN pg_stat_activity AS a ON a.pid = c.pid
   LEFT JOIN pg_prepared_xacts AS p ON coalesce(c.pid, 0) = 0 AND split_part(c.virtualtransaction, '/', 2) = p.transaction::text
- ORDER BY c.waits DESC, c.relations IS NULL, since NULLS LAST, pid`
+ ORDER BY c.waits, age DESC, pid`
 
-// Blockers lists who keeps readers of the outbox's tables waiting. One that waits itself stands
-// before what it waits for. The question waits for nobody, so the reader's own limits, which may be
+// Blockers lists who keeps readers of the outbox's tables waiting, the cause first. The question waits for nobody, so the reader's own limits, which may be
 // short, are not its limits.
 func (d *DB) Blockers(ctx context.Context) ([]Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
@@ -140,93 +126,22 @@ func (d *DB) Blockers(ctx context.Context) ([]Session, error) {
 	return pgx.CollectRows(found, pgx.RowToStructByName[Session])
 }
 
-// Describe names every session that is in the way.
+// Describe names the sessions that are in the way in one line.
 func Describe(sessions []Session) string {
 	parts := make([]string, len(sessions))
 	for i, s := range sessions {
-		switch {
-		case s.Waits:
-			parts[i] = fmt.Sprintf("%s waits to lock %s%s, and everybody who comes later waits behind it",
-				s.name(), s.tables(), s.activity())
-		case s.Relations == nil:
-			parts[i] = fmt.Sprintf("%s holds a lock that it waits for%s", s.name(), s.activity())
-		default:
-			parts[i] = fmt.Sprintf("%s has locked %s%s", s.name(), s.tables(), s.activity())
+		parts[i] = fmt.Sprintf("pid %d (%s)", s.PID, safetext.Line(s.Application))
+		if s.Age > 0 {
+			parts[i] = fmt.Sprintf("pid %d (%s) for %s", s.PID, safetext.Line(s.Application), s.Age)
 		}
 	}
-	return strings.Join(parts, "; ")
+	return "locked by " + strings.Join(parts, ", ")
 }
 
-func (s Session) name() string {
-	if s.PID == 0 {
-		return fmt.Sprintf("prepared transaction %s of user %s", safetext.Line(s.Application),
-			safetext.Line(s.User))
-	}
-	return fmt.Sprintf("session %d (%s, user %s)", s.PID,
-		safetext.Line(cmp.Or(s.Application, "no name")), safetext.Line(cmp.Or(s.User, "none")))
-}
-
-func (s Session) tables() string {
-	const most = 3
-	if more := len(s.Relations) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(s.Relations[:most], ", "), more)
-	}
-	return strings.Join(s.Relations, ", ")
-}
-
-// activity is since when the session is at work and at what, as far as that is visible.
-func (s Session) activity() string {
-	var b strings.Builder
-	if s.Since != nil {
-		fmt.Fprintf(&b, ", in a transaction for %s (since %s)", s.Now.Sub(*s.Since).Round(time.Second),
-			s.Since.UTC().Format(time.RFC3339))
-	}
-	if s.State != "" {
-		fmt.Fprintf(&b, ", %s", s.State)
-	}
-	if text := outline(s.Statement); text != "" {
-		fmt.Fprintf(&b, ": %s", text)
-	}
-	return b.String()
-}
-
-// outline is the beginning of a statement up to its first value: values may be secret.
-func outline(statement string) string {
-	const most = 60
-	text := strings.Join(strings.Fields(statement), " ")
-	cut := strings.IndexAny(text, "'$")
-	if cut < 0 && len([]rune(text)) <= most {
-		return safetext.Line(text)
-	}
-	if cut >= 0 {
-		text = text[:cut]
-	}
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most])
-	}
-	return safetext.Line(strings.TrimSpace(text)) + "…"
-}
-
-// Remedy returns what to do about sessions that are in the way.
+// Remedy returns what to do about the first of them, which is the cause.
 func Remedy(sessions []Session) string {
-	var steps []string
-	hidden := false
-	for _, s := range sessions {
-		switch {
-		case s.Waits && len(sessions) > 1:
-		case s.PID == 0:
-			steps = append(steps, fmt.Sprintf("COMMIT PREPARED or ROLLBACK PREPARED '%s'",
-				strings.ReplaceAll(safetext.Line(s.Application), "'", "''")))
-		case s.State == "active":
-			steps = append(steps, fmt.Sprintf("SELECT pg_cancel_backend(%d)", s.PID))
-		default:
-			steps = append(steps, fmt.Sprintf("SELECT pg_terminate_backend(%d)", s.PID))
-		}
-		hidden = hidden || s.PID != 0 && s.State == ""
+	if sessions[0].PID == 0 {
+		return "wait until it ends, or end it: COMMIT PREPARED or ROLLBACK PREPARED"
 	}
-	text := "wait until it ends, or end it: " + strings.Join(steps, "; ")
-	if hidden {
-		text += " (members of pg_read_all_stats see what it does)"
-	}
-	return text
+	return fmt.Sprintf("wait until it ends, or end it: SELECT pg_terminate_backend(%d)", sessions[0].PID)
 }

@@ -88,8 +88,7 @@ func TestALockIsNotWaitedForLong(t *testing.T) {
 			require.ErrorAs(t, err, &late, mode)
 			require.Len(t, late.Blockers, 1)
 			require.Equal(t, pid, late.Blockers[0].PID)
-			require.Regexp(t, fmt.Sprintf(`session %d \(nightly report, user postgres\) has locked outbox_events, `+
-				`in a transaction for \d+s \(since \S+Z\), idle in transaction: BEGIN; LOCK TABLE outbox_events; gave up after 160ms$`, pid), err.Error())
+			require.Regexp(t, fmt.Sprintf(`locked by pid %d \(nightly report\)( for \d+s)?; gave up after 160ms$`, pid), err.Error())
 			require.Equal(t, fmt.Sprintf("wait until it ends, or end it: SELECT pg_terminate_backend(%d)", pid), fault.HintOf(err))
 			kind, _ := fault.KindOf(err)
 			require.Equal(t, fault.Precondition, kind)
@@ -116,7 +115,7 @@ func TestWhoBlocksIsNotKnown(t *testing.T) {
 	require.ErrorContains(t, err, "gave up after waiting 800ms for a lock; who holds it is not known: begin to read: ")
 }
 
-// A viewer sees who it is, and is told who sees more.
+// A viewer sees who it is, and not for how long.
 func TestAViewerSeesWhoBlocks(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
@@ -125,12 +124,11 @@ func TestAViewerSeesWhoBlocks(t *testing.T) {
 	require.NoError(t, err)
 	_, pid := session(t, db, "BEGIN; LOCK TABLE outbox_events")
 	err = count(t, reader(t, db, pgx.QueryExecModeExec, viewer))
-	require.EqualError(t, err, fmt.Sprintf("session %d (nightly report, user postgres) has locked outbox_events; gave up after 160ms", pid))
-	require.Equal(t, fmt.Sprintf("wait until it ends, or end it: SELECT pg_terminate_backend(%d) (members of pg_read_all_stats see what it does)", pid), fault.HintOf(err))
+	require.EqualError(t, err, fmt.Sprintf("locked by pid %d (nightly report); gave up after 160ms", pid))
+	require.Equal(t, fmt.Sprintf("wait until it ends, or end it: SELECT pg_terminate_backend(%d)", pid), fault.HintOf(err))
 }
 
-// A session that only waits for the table keeps everybody out as well; the one it waits for is the cause. Values of its
-// statement are not shown.
+// A session that only waits for the table keeps everybody out as well; the one it waits for is the cause.
 func TestAWaiterAndItsCauseAreNamed(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
@@ -145,8 +143,7 @@ func TestAWaiterAndItsCauseAreNamed(t *testing.T) {
 	r := reader(t, db, pgx.QueryExecModeExec, "")
 	require.Eventually(t, func() bool { found, err := r.Blockers(t.Context()); return err == nil && len(found) == 2 }, time.Minute, 10*time.Millisecond)
 	err := count(t, r)
-	require.Regexp(t, fmt.Sprintf(`^session %d \(nightly report, user postgres\) waits to lock outbox_events, .*active: ALTER TABLE outbox_events ADD COLUMN extra int, and everybody who comes later waits behind it; `+
-		`session %d \(nightly report, user postgres\) holds a lock that it waits for, .*idle in transaction: SELECT count\(\*\),…; gave up after 160ms$`, waits, cause), err.Error())
+	require.Regexp(t, fmt.Sprintf(`^locked by pid %d \(nightly report\)( for \d+s)?, pid %d \(nightly report\)( for \d+s)?; gave up after 160ms$`, cause, waits), err.Error())
 	require.Equal(t, fmt.Sprintf("wait until it ends, or end it: SELECT pg_terminate_backend(%d)", cause), fault.HintOf(err))
 }
 
