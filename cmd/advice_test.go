@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/outboxctl/outboxctl/cmd"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
@@ -72,17 +72,33 @@ func (a *advices) sh(line string) {
 	if slices.Contains(words, "edit") { // what one would type in the editor, which needs a terminal
 		command += fmt.Sprintf(` --data '{"checkoutGroupId": %q, "vendorOrderIds": [%q]}'`, uuid.New(), uuid.New())
 	}
-	cmd := exec.CommandContext(a.t.Context(), "sh", "-c", command)
-	cmd.Dir, cmd.Env = a.folder, append(a.env(), "OUTBOXCTL_REDIS_URL="+a.redis)
-	out, err := cmd.CombinedOutput()
+	code, said := a.shell(command)
 	a.ran = append(a.ran, line)
-	if words[1] == "doctor" && cmd.ProcessState.ExitCode() == 1 {
+	if words[1] == "doctor" && code == 1 {
 		return // it has findings, which is the point
 	}
-	require.NoError(a.t, err, "%s\n%s", command, out)
+	require.Zero(a.t, code, "%s\n%s", command, said)
 	if _, then, ok := strings.Cut(comment, "then: "); ok {
 		a.sh(then)
 	}
+}
+
+// shell runs a line: as a shell takes it apart, in this process, or with the files that it names, in a shell.
+func (a *advices) shell(line string) (code int, said string) {
+	a.t.Helper()
+	env := append(a.env(), "OUTBOXCTL_REDIS_URL="+a.redis)
+	files := strings.ContainsAny(line, "<>|")
+	if !files {
+		line = `outboxctl() { printf '%s\000' "$@"; }; ` + line
+	}
+	sh := exec.CommandContext(a.t.Context(), "sh", "-c", line)
+	sh.Dir, sh.Env = a.folder, env
+	out, err := sh.CombinedOutput()
+	if files || err != nil {
+		return sh.ProcessState.ExitCode(), string(out)
+	}
+	code, stdout, talk := cmd.RunText(a.t.Context(), env, "", strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")...)
+	return code, stdout + talk
 }
 
 // why checks the state of an event and returns what is advised.
@@ -328,8 +344,7 @@ func (a *advices) lost() {
 	eventually(a.t, "it is published", func() bool {
 		return a.count(`SELECT count(*) FROM outbox_events WHERE published_at IS NULL AND id = '`+id+`'`) == 0
 	})
-	p.signal(syscall.SIGTERM)
-	p.wait()
+	p.end()
 }
 
 // doctor runs the remedies that are commands, in states that have them.

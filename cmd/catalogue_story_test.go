@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -221,8 +220,7 @@ func TestOldAndNewPublishersSideBySide(t *testing.T) {
 	current := r.start()
 	r.settled(3)
 	require.Zero(t, r.count(`SELECT count(*) FROM outbox_dlq`))
-	old.signal(syscall.SIGTERM)
-	require.Equal(t, 128+int(syscall.SIGTERM), old.wait())
+	old.end()
 	require.Contains(t, old.output(), `"types":["default order.cancelled"]`)
 
 	// The one that follows the database takes a type that is applied while it runs.
@@ -231,8 +229,7 @@ func TestOldAndNewPublishersSideBySide(t *testing.T) {
 	require.NoError(t, r.sql(`SELECT outbox_emit('order.found', 'order', '4', '{}')`))
 	r.settled(4)
 	require.Zero(t, r.count(`SELECT count(*) FROM outbox_dlq`))
-	current.signal(syscall.SIGTERM)
-	require.Equal(t, 128+int(syscall.SIGTERM), current.wait())
+	current.end()
 }
 
 // A publisher that follows the database goes on when a topic is dropped for which it has a name, and /readyz asks for the
@@ -260,7 +257,6 @@ func TestTheTopicsOfAFollowedCatalogueChange(t *testing.T) {
 	require.Contains(t, p.output(), "topics.parcels")
 	require.NoError(t, r.sql(`SELECT outbox_emit('file.stored', 'UploadFile', '3', '1')`))
 	r.settled(2)
-	p.signal(syscall.SIGTERM)
-	p.wait()
+	p.end()
 	require.Regexp(t, `published"?[=:]2\b`, p.output(), "what was published by the catalogue before counts, too")
 }

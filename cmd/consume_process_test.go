@@ -54,7 +54,7 @@ func (r *consumeRig) start(args ...string) *publisher {
 		"OUTBOXCTL_PUBSUB_PROJECT=" + r.pubsub.Project, "OUTBOXCTL_PUBSUB_EMULATOR=" + r.pubsub.Addr(),
 		"OUTBOXCTL_PUBSUB_SUBSCRIPTION=" + consumeTopic + "-sub", "OUTBOXCTL_CONSUME_HTTP_ADDR=127.0.0.1:0",
 	}
-	return startService(r.t, env, append([]string{"consume", "--example"}, args...)...)
+	return startProcess(r.t, env, append([]string{"consume", "--example"}, args...)...)
 }
 
 // publish sends n events that each ask for a notice.

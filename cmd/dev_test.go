@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/cmd"
 	"github.com/outboxctl/outboxctl/internal/devstate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -47,14 +48,7 @@ func devEnv(dir string) []string {
 // outboxctl runs a command to its end.
 func outboxctl(t *testing.T, dir string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "outboxctl", args...)
-	var out, talk bytes.Buffer
-	command.Env, command.Stdout, command.Stderr = devEnv(dir), &out, &talk
-	if err := command.Run(); err != nil {
-		var exit *exec.ExitError
-		require.ErrorAs(t, err, &exit)
-	}
-	return command.ProcessState.ExitCode(), out.String(), talk.String()
+	return cmd.RunText(t.Context(), devEnv(dir), "", args...)
 }
 
 // devProcess is a running outboxctl dev.

@@ -123,8 +123,7 @@ func TestSynchronousFailoverLosesNothing(t *testing.T) {
 	t.Logf("synchronous: %d acknowledged, %d lost, %d stored twice by the broker", len(r.acked), lost, twice)
 	require.Zero(t, lost)
 	require.Zero(t, unheard)
-	p.signal(syscall.SIGTERM)
-	require.Equal(t, 143, p.wait(), "the same process, to its end")
+	p.end()
 }
 
 // The same behind a transaction-mode pooler, which is led to the new primary as Patroni's callbacks do.
@@ -155,8 +154,7 @@ func TestSynchronousFailoverBehindAPooler(t *testing.T) {
 	t.Logf("behind a pooler: %d acknowledged, %d lost, %d stored twice by the broker", len(r.acked), lost, twice)
 	require.Zero(t, lost)
 	require.Zero(t, unheard)
-	p.signal(syscall.SIGTERM)
-	require.Equal(t, 143, p.wait(), "the same process, to its end")
+	p.end()
 }
 
 // With asynchronous replication the new primary lacks what had not reached it: events that were emitted then are gone although
@@ -190,6 +188,5 @@ func TestAsynchronousFailoverIsCounted(t *testing.T) {
 	require.Equal(t, 30, lost, "what was emitted while the replica stood still")
 	require.Equal(t, 50, twice, "what was published while it stood still")
 	require.Zero(t, unheard)
-	p.signal(syscall.SIGTERM)
-	require.Equal(t, 143, p.wait())
+	p.end()
 }

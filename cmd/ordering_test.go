@@ -1,7 +1,6 @@
 package cmd_test
 
 import (
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,16 +8,16 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"github.com/outboxctl/outboxctl/cmd"
 )
 
 // must runs a command that must succeed and returns what it has said.
 func (r *publishRig) must(args ...string) string {
 	r.t.Helper()
-	cmd := exec.Command("outboxctl", args...)
-	cmd.Env = append(r.env(), "OUTBOXCTL_REDIS_URL=redis://127.0.0.1:1/0")
-	out, err := cmd.CombinedOutput()
-	require.NoError(r.t, err, string(out))
-	return string(out)
+	code, out, talk := cmd.RunText(r.t.Context(), append(r.env(), "OUTBOXCTL_REDIS_URL=redis://127.0.0.1:1/0"), "", args...)
+	require.Zero(r.t, code, out+talk)
+	return out + talk
 }
 
 // An operator's story: the head of a key dies, the others park, why names it, and after its replay all leave in order.

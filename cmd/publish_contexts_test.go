@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -79,8 +78,7 @@ func TestOneProcessPublishesSeveralDatabases(t *testing.T) {
 	eventually(t, "only one is away", func() bool { return readyz() == 200 && len(answer.Failed) == 1 })
 	require.Len(t, r.stored(), 60)
 
-	p.signal(syscall.SIGTERM)
-	require.Equal(t, 143, p.wait())
+	p.end()
 	for db, published := range map[*publishRig]int{r: 20, second: 30, empty: 10} {
 		require.Zero(t, db.count(`SELECT count(*) FROM outbox_leases`))
 		require.Equal(t, published, db.count(`SELECT sum(figures[2]) FROM outbox_history WHERE topic = '' AND event_type = ''`), "a history for each database")

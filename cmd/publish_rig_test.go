@@ -18,9 +18,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/cmd"
 	"github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/pubsub"
+	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -29,7 +31,7 @@ import (
 // rigTimeout is how long anything may take on a busy machine.
 const rigTimeout = 90 * time.Second
 
-// publishRig is a database, a broker with topics, and publishers as real processes.
+// publishRig is a database, a broker with topics, and publishers.
 type publishRig struct {
 	t      *testing.T
 	db     *outboxtest.Database
@@ -74,15 +76,17 @@ func (r *publishRig) env() []string {
 // publisher is a running outboxctl publish, or another service.
 type publisher struct {
 	t    *testing.T
-	cmd  *exec.Cmd
+	cmd  *exec.Cmd // nil: it runs in this process
+	stop func()    // asks it to end
 	done chan struct{}
+	code int // the exit code, once it is done
 
 	mu   sync.Mutex
 	log  []map[string]any
 	text strings.Builder
 }
 
-// start runs a publisher and ends it, however it may be, when the test does.
+// start runs a publisher in this process and ends it when the test does.
 func (r *publishRig) start(args ...string) *publisher {
 	r.t.Helper()
 	return startService(r.t, r.env(), append([]string{"publish"}, args...)...)
@@ -90,24 +94,55 @@ func (r *publishRig) start(args ...string) *publisher {
 
 func startService(t *testing.T, env []string, args ...string) *publisher {
 	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	p := &publisher{t: t, stop: cancel, done: make(chan struct{})}
+	said, talk := io.Pipe()
+	go func() {
+		p.code = cmd.Run(ctx, args, cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: talk}, env)
+		_ = talk.Close() // always nil
+	}()
+	p.follow(said, args[0], func() {})
+	return p
+}
+
+// startProcess is start with a process: for signals, and for a crash.
+func (r *publishRig) startProcess(args ...string) *publisher {
+	r.t.Helper()
+	return startProcess(r.t, r.env(), append([]string{"publish"}, args...)...)
+}
+
+func startProcess(t *testing.T, env []string, args ...string) *publisher {
+	t.Helper()
 	p := &publisher{t: t, cmd: exec.Command("outboxctl", args...), done: make(chan struct{})}
+	p.stop = func() { _ = p.cmd.Process.Kill() } // usually gone already
 	p.cmd.Env = env
 	stderr, err := p.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
-	go func() {
-		defer close(p.done)
-		p.read(stderr)
-		_ = p.cmd.Wait() // its exit code is asked for below
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // usually gone already
-		<-p.done
-		if t.Failed() {
-			t.Logf("%s %d:\n%s", args[0], p.cmd.Process.Pid, p.output())
+	p.follow(stderr, args[0], func() {
+		_ = p.cmd.Wait() // its state tells
+		p.code = p.cmd.ProcessState.ExitCode()
+		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			p.code = 128 + int(status.Signal())
 		}
 	})
 	return p
+}
+
+// follow reads what a service says until it has ended, which it does when the test does.
+func (p *publisher) follow(said io.Reader, name string, wait func()) {
+	go func() {
+		defer close(p.done)
+		p.read(said)
+		wait()
+	}()
+	p.t.Cleanup(func() {
+		p.stop()
+		<-p.done
+		if p.t.Failed() {
+			p.t.Logf("%s:\n%s", name, p.output())
+		}
+	})
 }
 
 func (p *publisher) read(r io.Reader) {
@@ -135,12 +170,16 @@ func (p *publisher) wait() int {
 	select {
 	case <-p.done:
 	case <-time.After(rigTimeout):
-		require.FailNow(p.t, "the process does not end")
+		require.FailNow(p.t, "the service does not end")
 	}
-	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return 128 + int(status.Signal())
-	}
-	return p.cmd.ProcessState.ExitCode()
+	return p.code
+}
+
+// end stops a service, which ends well.
+func (p *publisher) end() {
+	p.t.Helper()
+	p.stop()
+	require.Zero(p.t, p.wait(), p.output())
 }
 
 func (p *publisher) signal(s syscall.Signal) {

@@ -120,7 +120,7 @@ func TestThreePublishersLoseAndDuplicateNothing(t *testing.T) {
 	r := newPublishRig(t)
 	var publishers []*publisher
 	for range 3 {
-		publishers = append(publishers, r.start("--lease", "120s"))
+		publishers = append(publishers, r.startProcess("--lease", "120s"))
 	}
 	for range 10 {
 		r.emit(300, "order_created")
@@ -254,7 +254,7 @@ func TestTermWaitsForTheBrokerAndLeavesNoLease(t *testing.T) {
 		return devstack.PublishFault{Delay: 2 * time.Second}
 	})
 	r.emit(500, "order_created")
-	p := r.start()
+	p := r.startProcess()
 	<-reached
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 143, p.wait())
@@ -279,7 +279,7 @@ func TestKilledPublishersRowsAreTakenOver(t *testing.T) {
 	})
 	r.emit(200, "order_created")
 	lease := []string{"--lease", "4s", "--publish-timeout", "2s"}
-	victim := r.start(lease...)
+	victim := r.startProcess(lease...)
 	<-reached
 	victim.signal(syscall.SIGKILL)
 	require.Equal(t, 137, victim.wait())
@@ -307,7 +307,7 @@ func TestZombieSettlesNothing(t *testing.T) {
 		return devstack.PublishFault{}
 	})
 	r.emit(1, "order_created")
-	zombie := r.start("--lease", "30s", "--publish-timeout", "20s")
+	zombie := r.startProcess("--lease", "30s", "--publish-timeout", "20s")
 	<-reached
 	r.freeze(zombie)
 	close(carryOn)
@@ -339,8 +339,7 @@ func TestDatabaseRestartIsSurvived(t *testing.T) {
 	r.settled(200)
 	code, _ := p.get("/healthz")
 	require.Equal(t, 200, code)
-	p.signal(syscall.SIGTERM)
-	require.Equal(t, 143, p.wait(), "the same process, to its end")
+	p.end()
 }
 
 func TestRetryableFailuresEndInTheDeadLetters(t *testing.T) {

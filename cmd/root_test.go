@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"weak"
@@ -22,13 +23,38 @@ import (
 	"github.com/outboxctl/outboxctl/internal/outbox"
 )
 
-// runCLI runs one command line with captured streams.
+// RunText runs one command line in this process. A process of its own is for what one is needed for: signals, a crash, a
+// terminal, a folder that is not the tests'.
+func RunText(ctx context.Context, environ []string, stdin string, args ...string) (code int, stdout, stderr string) {
+	var out, talk lockedBuffer
+	code = Run(ctx, args, cli.Streams{In: strings.NewReader(stdin), Out: &out, Err: &talk}, environ)
+	return code, out.String(), talk.String()
+}
+
+// lockedBuffer takes what several goroutines of a command write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// runCLI runs one command line and follows the hints that it gives.
 func runCLI(t *testing.T, environ []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errOut bytes.Buffer
-	code = Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errOut}, environ)
-	followHints(t, environ, errOut.String())
-	return code, out.String(), errOut.String()
+	code, stdout, stderr = RunText(t.Context(), environ, "", args...)
+	followHints(t, environ, stderr)
+	return code, stdout, stderr
 }
 
 // walk visits every command of the tree.

@@ -1,13 +1,11 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,24 +19,6 @@ import (
 
 // canary is the secret that must never come out again.
 const canary = "canary7Zq"
-
-// lockedBuffer takes what several goroutines of a command write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // canaryArgs makes every command do its work: what it needs besides its name. A command that is missing here fails the
 // test, so that no new one is forgotten. Those that serve until they are stopped are stopped by their context.
@@ -225,14 +205,13 @@ func requireNoCanary(t *testing.T, servers canaryServers, words []string) {
 	// Services that could start are stopped; how long they ran does not matter here.
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	var out, talk lockedBuffer
-	code := Run(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &talk}, append(environ, "HOME="+t.TempDir()))
+	code, out, talk := RunText(ctx, append(environ, "HOME="+t.TempDir()), "", args...)
 	// Otherwise nothing would have been tried.
 	if servers.answer && words[0] != "no-such-command" {
-		require.NotContains(t, talk.String(), "--help lists", "%v", words)
-		require.NotContains(t, talk.String(), "usage: outboxctl", "%v", words)
+		require.NotContains(t, talk, "--help lists", "%v", words)
+		require.NotContains(t, talk, "usage: outboxctl", "%v", words)
 	}
-	for _, text := range []string{out.String(), talk.String()} {
+	for _, text := range []string{out, talk} {
 		for _, secret := range servers.secrets() {
 			require.NotContains(t, text, secret, "%v (exit code %d)", words, code)
 		}

@@ -2,12 +2,12 @@ package cmd_test
 
 import (
 	"encoding/json"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/outboxctl/outboxctl/cmd"
 	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
@@ -16,11 +16,7 @@ import (
 // run runs outboxctl and returns its exit code, its output and what it said.
 func (r *publishRig) run(args ...string) (code int, out, talk string) {
 	r.t.Helper()
-	cmd := exec.CommandContext(r.t.Context(), "outboxctl", args...)
-	var stdout, stderr strings.Builder
-	cmd.Env, cmd.Stdout, cmd.Stderr = r.env(), &stdout, &stderr
-	_ = cmd.Run() // its exit code is the answer
-	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
+	return cmd.RunText(r.t.Context(), r.env(), "", args...)
 }
 
 // lines runs a command that succeeds and returns the lines it printed.

@@ -2,7 +2,6 @@ package cmd_test
 
 import (
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -129,8 +128,7 @@ func TestTheStepsForALostTopicLoseNothing(t *testing.T) {
 			require.Empty(t, r.do("pause list -o id"))
 			code, _, stderr := r.run("topic", "ensure")
 			require.Zero(t, code, stderr)
-			p.signal(syscall.SIGTERM)
-			p.wait()
+			p.end()
 		})
 	}
 }

@@ -19,7 +19,7 @@ func TestARunOfAKilledPageIsResumed(t *testing.T) {
 	r := newDLQRig(t)
 	const rows = 4000
 	r.die(rows, "no route to broker", `{"data": {}}`)
-	page := startService(t, r.env, "ui", "--addr", "127.0.0.1:0", "--allow-changes", "--auth", "none")
+	page := startProcess(t, r.env, "ui", "--addr", "127.0.0.1:0", "--allow-changes", "--auth", "none")
 	var address string
 	eventually(t, "the page answers", func() bool {
 		if found := regexp.MustCompile(`serving (http://\S+)/ `).FindStringSubmatch(page.output()); found != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/consume"
-	"github.com/outboxctl/outboxctl/internal/cli"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -212,7 +211,5 @@ func (w *writerWorld) in(name string, args ...string) (code int, out, stderr str
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
 	defer cancel()
-	var stdout, talk lockedBuffer
-	code = Run(ctx, args, cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &talk}, append(slices.Clone(w.env), "OUTBOXCTL_CONTEXT="+name))
-	return code, stdout.String(), talk.String()
+	return RunText(ctx, append(slices.Clone(w.env), "OUTBOXCTL_CONTEXT="+name), "", args...)
 }
