@@ -39,17 +39,15 @@ func TestEveryAdvisedCommandExists(t *testing.T) {
 			found[name+": "+m[1]] = m[1]
 		}
 	}
+	root := newRootCmd(cli.NewApp(cli.Streams{}, nil))
 	for where, words := range found {
-		checkAdvised(t, where, strings.Fields(words))
+		checkAdvised(t, root, where, strings.Fields(words))
 	}
 }
 
 // checkAdvised walks down to the command and looks for each flag that is named with it.
-func checkAdvised(t *testing.T, where string, words []string) {
+func checkAdvised(t *testing.T, at *cobra.Command, where string, words []string) {
 	t.Helper()
-	at := newRootCmd(cli.NewApp(cli.Streams{}, nil))
-	at.InitDefaultHelpCmd()
-	at.InitDefaultCompletionCmd()
 	for len(words) > 0 {
 		next := child(at, words[0])
 		if next == nil {

@@ -35,7 +35,7 @@ Values that cannot be read are shown too; the command then lists every problem a
 	// The flags of the other commands are accepted here, so that a whole command line can be tried
 	// out.
 	for _, group := range []cli.FlagGroup{cli.GroupPublish, cli.GroupConsume, cli.GroupTopic, cli.GroupDev, cli.GroupUI} {
-		cli.AddConfigFlags(cmd, group)
+		app.AddConfigFlags(cmd, group)
 	}
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd

@@ -98,7 +98,7 @@ worker of your own imports the package consume; examples/notifications is this o
 		"exit when no message arrived for this long (0: never)")
 	flags.BoolVar(&opts.traceParent, "trace-parent", false,
 		"make spans part of the trace of who emitted the event, instead of linking them to it")
-	cli.AddConfigFlags(cmd, cli.GroupConsume)
+	app.AddConfigFlags(cmd, cli.GroupConsume)
 	return cmd
 }
 

@@ -77,7 +77,7 @@ keeps its rows for the next start, unless that one says --reset.`,
 	cmd.Flags().BoolVar(&opts.logs, "logs", false, "show the logs on a terminal, not the live view")
 	cmd.Flags().BoolVar(&opts.reset, "reset", false, "delete what earlier runs left in the state folder first")
 	cli.AddYesFlag(cmd, &opts.yes)
-	cli.AddConfigFlags(cmd, cli.GroupDev)
+	app.AddConfigFlags(cmd, cli.GroupDev)
 	cli.AddOutputFlags(cmd, &opts.output, formatEnv, cli.FormatJSON)
 	return cmd
 }

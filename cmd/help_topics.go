@@ -12,7 +12,7 @@ import (
 )
 
 // newHelpTopics are pages of help that belong to no command, such as outboxctl help environment.
-func newHelpTopics(root *cobra.Command) []*cobra.Command {
+func newHelpTopics(app *cli.App, root *cobra.Command) []*cobra.Command {
 	return []*cobra.Command{
 		{
 			Use:   "options",
@@ -22,7 +22,7 @@ func newHelpTopics(root *cobra.Command) []*cobra.Command {
 		{
 			Use:   "environment",
 			Short: "Environment variables, with the setting each one sets",
-			Long:  environmentHelp(),
+			Long:  environmentHelp(app),
 		},
 		{
 			Use:   "exit-codes",
@@ -34,7 +34,7 @@ func newHelpTopics(root *cobra.Command) []*cobra.Command {
 
 // environmentHelp lists the variables of every setting, from the same table that the configuration
 // is read by.
-func environmentHelp() string {
+func environmentHelp(app *cli.App) string {
 	var b strings.Builder
 	b.WriteString(`A setting comes from a flag, otherwise from the environment, otherwise from the configuration file, otherwise from a
 running outboxctl dev stack (only when no server is configured at all), otherwise from its default. Where a setting has
@@ -42,7 +42,7 @@ several variables, the first one that is set wins. outboxctl config view shows e
 
 `)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, k := range cli.Settings() {
+	for _, k := range app.AllSettings() {
 		names := k.EnvNames()
 		meaning := k.Help
 		if k.Def != "" {

@@ -84,7 +84,7 @@ lost.`,
 	cmd.Flags().StringVar(&opts.namespace, "namespace", "", "publish only this namespace")
 	cmd.Flags().StringVar(&opts.tenant, "tenant", "", "publish only this tenant (a UUID)")
 	cmd.Flags().StringSliceVar(&opts.eventTypes, "event-type", nil, "publish only these event types, stored under their present or a former name (repeatable)")
-	cli.AddConfigFlags(cmd, cli.GroupPublish)
+	app.AddConfigFlags(cmd, cli.GroupPublish)
 	return cmd
 }
 

@@ -33,7 +33,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		},
 	}
 	root.SetVersionTemplate("outboxctl {{.Version}}\n")
-	cli.AddConfigFlags(root, cli.GroupGlobal)
+	app.AddConfigFlags(root, cli.GroupGlobal)
 	color := cli.ColorAuto
 	cli.AddChoice(root.PersistentFlags(), &color, "color", "colour the output", cli.ColorAuto, cli.ColorAlways, cli.ColorNever)
 	root.AddGroup(
@@ -55,7 +55,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	addTo(root, groupSetUp,
 		newInitCmd(app), newMigrateCmd(app), newTopicCmd(app), newRegistryCmd(app),
 		newBenchCmd(app), newConfigCmd(app), newVersionCmd(app))
-	root.AddCommand(newHelpTopics(root)...)
+	root.AddCommand(newHelpTopics(app, root)...)
 	cli.AddHelp(app, root)
 	root.InitDefaultCompletionCmd()
 	dropPowerShell(root)

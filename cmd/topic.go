@@ -25,7 +25,7 @@ broker has it, and the subscriptions attached to it. A topic without a subscript
 published to it.`,
 		Example: "  outboxctl topic list\n  outboxctl topic list -o json | jq -r '.[] | select(.state != \"ready\").name'",
 	}
-	cli.AddConfigFlags(cmd, cli.GroupTopic)
+	app.AddConfigFlags(cmd, cli.GroupTopic)
 	view := cli.View[broker.Topic]{
 		ID: func(t broker.Topic) string { return t.Name },
 		Columns: cli.Columns[broker.Topic]("topic, name, state, subscriptions:rest, error:wide").
@@ -99,7 +99,7 @@ already, pause a new topic first: outboxctl pause --topic.`,
 	cmd.Flags().BoolVar(&params.Ordered, "ordered", false, "create subscriptions that deliver the events of an ordering key in order")
 	cmd.Flags().StringVar(&topic, "topic", "", "create this logical `topic` and what belongs to it only; --subscription is then its")
 	cmd.Flags().BoolVar(&params.TopicsOnly, "topics-only", false, "create no subscriptions and no dead-letter topics")
-	cli.AddConfigFlags(cmd, cli.GroupTopic)
+	app.AddConfigFlags(cmd, cli.GroupTopic)
 	cli.AddOutputFlags(cmd, &output, cli.ListFormats()...)
 	return cmd
 }

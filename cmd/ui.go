@@ -76,7 +76,7 @@ exits, --serve-problems answers 503 instead until it is stopped, and the log say
 	}
 	cmd.Flags().BoolVar(&opts.open, "open", false, "open the page in a browser ($BROWSER chooses another)")
 	cmd.Flags().BoolVar(&serveProblems, "serve-problems", false, "answer 503 instead of exiting while settings are missing, for platforms that restart what exits")
-	cli.AddConfigFlags(cmd, cli.GroupUI)
+	app.AddConfigFlags(cmd, cli.GroupUI)
 	return cmd
 }
 

@@ -56,6 +56,8 @@ type App struct {
 	dryRun bool // the command that runs has a --dry-run
 	// outside: no context applies.
 	outside bool
+	// settings are those of AllSettings.
+	settings []Setting
 	// file is read once, also for the Apps of its contexts.
 	file   *readFile
 	cfg    *Config
@@ -121,6 +123,15 @@ func (a *App) Env(name string) string { return a.env[name] }
 
 // Quiet leaves out the remark that the servers are those of the running dev stack.
 func (a *App) Quiet() { a.said = true }
+
+// AllSettings is Settings, made once: every command that has flags for settings asks for it, and to
+// make it for each was most of the time of a start.
+func (a *App) AllSettings() []Setting {
+	if a.settings == nil {
+		a.settings = slices.Clip(Settings())
+	}
+	return a.settings
+}
 
 // Settings lists every setting with its text and its origin, also those that could not be read.
 func (a *App) Settings() []ConfigValue { return a.cfg.Values }

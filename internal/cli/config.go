@@ -104,14 +104,14 @@ const FlagConfig = "config"
 
 // AddConfigFlags registers the flags of a group. They stay text until the configuration is read, so
 // that all problems are reported together.
-func AddConfigFlags(cmd *cobra.Command, group FlagGroup) {
+func (a *App) AddConfigFlags(cmd *cobra.Command, group FlagGroup) {
 	flags := cmd.Flags()
 	if group == GroupGlobal {
 		flags = cmd.PersistentFlags()
 		flags.Var(&textFlag{kind: "name"}, FlagContext, "use the servers of this context of the configuration file; publish, cleanup, check, stats, doctor and ui take several, or all")
 		flags.Var(&textFlag{kind: "file"}, FlagConfig, "configuration file (default outboxctl.yaml here, then in the user's configuration folder)")
 	}
-	for _, k := range Settings() {
+	for _, k := range a.AllSettings() {
 		if k.Flag == "" || !k.isIn(group) {
 			continue
 		}
