@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -33,9 +34,12 @@ type withServers struct{ m *testing.M }
 
 func (w withServers) Run() int {
 	// A publisher inside this process would limit the memory of all tests together, which then do little but collect garbage.
-	if err := os.Setenv("GOMEMLIMIT", "off"); err != nil {
-		panic(err)
+	for name, value := range map[string]string{"GOMEMLIMIT": "off", "GOGC": "400"} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
 	}
+	debug.SetGCPercent(400)
 	// The Pub/Sub client's dependency starts this one when it is loaded and never stops it.
 	// Its handler of stream pings notices the end of a stream at its next tick, up to ten seconds later.
 	return outboxtest.Run(w.m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
@@ -44,6 +48,8 @@ func (w withServers) Run() int {
 
 // TestScripts runs the whole-CLI stories. Beside testscript's own commands they have
 //
+//	outboxctl ARG...   runs a command in this process; exec outboxctl starts one, for a pipe, for signals, and for files in
+//	                   the folder of the story
 //	database [empty]   a fresh migrated (or empty) database, found through DATABASE_URL
 //	sql QUERY          runs a query and prints its rows to stdout, cells separated by |
 //	statedir           a state folder for a dev stack of the story's own
@@ -58,6 +64,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"outboxctl": scriptOutboxctl,
 			"database": func(ts *testscript.TestScript, _ bool, args []string) {
 				create := outboxtest.DB
 				if len(args) > 0 && args[0] == "empty" {
@@ -79,6 +86,28 @@ func TestScripts(t *testing.T) {
 			return rabbittest.Installed() || os.Getenv("OUTBOXCTL_REQUIRE_RABBITMQ") != "", nil
 		},
 	})
+}
+
+// scriptOutboxctl runs a command with the story's environment.
+func scriptOutboxctl(ts *testscript.TestScript, neg bool, args []string) {
+	names := []string{"HOME", "OUTBOXCTL_CONFIG", "OUTBOXCTL_CONTEXT", "OUTBOXCTL_ACTOR"}
+	for _, setting := range cli.Settings() {
+		names = append(names, setting.EnvNames()...)
+	}
+	var env []string
+	for _, name := range names {
+		if value := ts.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	code, out, talk := cmd.RunText(context.Background(), env, "", args...)
+	for w, text := range map[io.Writer]string{ts.Stdout(): out, ts.Stderr(): talk} {
+		_, err := io.WriteString(w, text)
+		ts.Check(err)
+	}
+	if (code == cli.ExitOK) == neg {
+		ts.Fatalf("unexpected exit code %d", code)
+	}
 }
 
 // scriptBroker starts a server, without topics.

@@ -145,10 +145,11 @@ func LoadConfig(src ConfigSource) (*Config, []string) {
 	chosen, unknown := file.choose(src)
 	problems = append(problems, unknown...)
 	cfg := &Config{Context: chosen, Contexts: file.contexts, File: file.path, noContext: len(unknown) > 0}
+	servers := ServerKeys()
 	for _, k := range append(cfg.settings(), cfg.otherTopics(src, file)...) {
-		cfg.Values = append(cfg.Values, resolve(k, src, file, chosen))
+		cfg.Values = append(cfg.Values, resolve(k, src, file, chosen, servers))
 	}
-	useDevStack(cfg, src)
+	useDevStack(cfg, src, servers)
 	problems = append(problems, cfg.chooseBroker()...)
 	for _, v := range cfg.Values {
 		if !v.set {
@@ -177,7 +178,7 @@ type ConfigSource struct {
 	file *readFile
 }
 
-func resolve(k Setting, src ConfigSource, file configFile, chosen *Context) ConfigValue {
+func resolve(k Setting, src ConfigSource, file configFile, chosen *Context, servers []string) ConfigValue {
 	if k.Flag != "" && (src.sets == nil || src.sets(k.Flag, k.Name)) {
 		if text, changed := src.Flag(k.Flag); changed {
 			return ConfigValue{k, text, "flag --" + k.Flag, true}
@@ -187,7 +188,7 @@ func resolve(k Setting, src ConfigSource, file configFile, chosen *Context) Conf
 		if text, ok := chosen.values[k.Name]; ok {
 			return ConfigValue{k, text, "context " + chosen.Name, true}
 		}
-		if slices.Contains(ServerKeys(), k.Name) {
+		if slices.Contains(servers, k.Name) {
 			return ConfigValue{k, "", "context " + chosen.Name, false}
 		}
 	}
@@ -212,8 +213,7 @@ func withUnit(text, unit string) string {
 
 // useDevStack takes the servers of a running embedded stack, but only when none of them was
 // configured: half of a production configuration must never be completed with a laptop's servers.
-func useDevStack(cfg *Config, src ConfigSource) {
-	servers := ServerKeys()
+func useDevStack(cfg *Config, src ConfigSource, servers []string) {
 	configured := func(name string) bool { return cfg.Origin(name) != OriginDefault }
 	if src.discover == nil || slices.ContainsFunc(servers, configured) {
 		return

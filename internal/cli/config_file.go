@@ -19,6 +19,7 @@ import (
 // configFile is what the configuration file sets, as text by key.
 type configFile struct {
 	path     string
+	settings []string // the names of those that there are
 	values   map[string]string
 	contexts []Context
 	current  string // the name of the current context
@@ -69,6 +70,9 @@ func loadConfigFile(path string) (configFile, []string) {
 		return configFile{}, []string{"configuration file " + fileProblem(path, err)}
 	}
 	file := configFile{path: path, values: map[string]string{}}
+	for _, k := range Settings() {
+		file.settings = append(file.settings, k.Name)
+	}
 	problems := file.takeContexts(tree.root)
 	return file, append(problems, file.take("", tree.root)...)
 }
@@ -124,7 +128,7 @@ func (f configFile) take(section string, members map[string]any) (problems []str
 		name := section + member
 		nested, isSection := members[member].(map[string]any)
 		empty := members[member] == nil
-		switch known, isKey := knownName(name); {
+		switch known, isKey := f.knows(name); {
 		case !known:
 			refuse(name, "no such setting")
 		case isKey && (isSection || empty):
@@ -151,9 +155,9 @@ func (f configFile) take(section string, members map[string]any) (problems []str
 	return problems
 }
 
-// knownName reports whether a name is that of a setting or of a section, and whether it is a
+// knows reports whether a name is that of a setting or of a section, and whether it is a
 // setting's.
-func knownName(name string) (known, isKey bool) {
+func (f configFile) knows(name string) (known, isKey bool) {
 	for _, prefix := range []string{topicPrefix, oldTopicPrefix} {
 		if logical, ok := strings.CutPrefix(name, prefix); ok && logical != "" &&
 			!strings.Contains(logical, ".") {
@@ -163,11 +167,11 @@ func knownName(name string) (known, isKey bool) {
 	if name+"." == oldTopicPrefix {
 		return true, false
 	}
-	for _, k := range Settings() {
-		if k.Name == name {
+	for _, setting := range f.settings {
+		if setting == name {
 			return true, true
 		}
-		known = known || strings.HasPrefix(k.Name, name+".")
+		known = known || strings.HasPrefix(setting, name+".")
 	}
 	return known, false
 }

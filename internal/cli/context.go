@@ -97,7 +97,7 @@ func (f *configFile) takeContexts(root map[string]any) (problems []string) {
 				refuse(keyContexts+"."+name+"."+key, "want true or false")
 			}
 		}
-		settings := configFile{path: f.path, values: map[string]string{}}
+		settings := configFile{path: f.path, settings: f.settings, values: map[string]string{}}
 		for _, problem := range settings.take("", section) {
 			problems = append(problems, keyContexts+"."+name+"."+problem)
 		}

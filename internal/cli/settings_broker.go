@@ -52,9 +52,9 @@ func brokerSettings() (settings []Setting) {
 // means them. A variable that is not ours, such as GOOGLE_CLOUD_PROJECT, is there for other
 // programs, and is left alone. The settings of other brokers have no value from then on.
 func (c *Config) chooseBroker() (problems []string) {
-	chosen := c.value(keyBroker)
+	chosen, kinds := c.value(keyBroker), brokers()
 	byFlag := strings.HasPrefix(chosen.Origin, "flag ")
-	for _, kind := range brokers() {
+	for _, kind := range kinds {
 		for _, s := range kind.Settings {
 			if origin := c.Origin(s.Name); s.Chooses && !byFlag && origin == "flag --"+s.Flag {
 				chosen.Raw, chosen.Origin, chosen.set = kind.Name, origin, true
@@ -64,7 +64,7 @@ func (c *Config) chooseBroker() (problems []string) {
 	c.Broker = chosen.Raw
 	mine := c.BrokerKind()
 	for i, v := range c.Values {
-		if !slices.ContainsFunc(brokers(), func(k broker.Kind) bool { return k.Name != mine.Name && strings.HasPrefix(v.Key.Name, k.Name+".") }) {
+		if !slices.ContainsFunc(kinds, func(k broker.Kind) bool { return k.Name != mine.Name && strings.HasPrefix(v.Key.Name, k.Name+".") }) {
 			continue
 		}
 		shared := slices.ContainsFunc(mine.Settings, func(s broker.Setting) bool { return v.Origin == "flag --"+s.Flag })

@@ -31,6 +31,9 @@ type PostgresParams struct {
 	// Durable keeps the defaults that survive a power cut. Without it the server is several times
 	// faster and the data is only as safe as the machine: right for tests.
 	Durable bool
+	// Auth is how a new cluster checks passwords; empty: scram-sha-256, on which each connection spends
+	// milliseconds of processor time by design.
+	Auth string
 	// Download fetches the server programs when none are installed and PG_BIN does not name them.
 	Download bool
 	// Settings are added to the server's command line and win over ours.

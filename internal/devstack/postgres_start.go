@@ -2,6 +2,7 @@ package devstack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -101,7 +102,7 @@ func (p *Postgres) initCluster(ctx context.Context) error {
 	// The port is open to every user of this machine, and the superuser may run programs: scram, not
 	// trust.
 	args := []string{
-		"--pgdata=" + dir, "--username=" + superuser, "--auth=scram-sha-256", "--pwfile=" + passwordFile, "--encoding=UTF8", "--locale=C",
+		"--pgdata=" + dir, "--username=" + superuser, "--auth=" + cmp.Or(p.params.Auth, "scram-sha-256"), "--pwfile=" + passwordFile, "--encoding=UTF8", "--locale=C",
 	}
 	if !p.params.Durable {
 		args = append(args, "--no-sync")

@@ -40,6 +40,7 @@ func startPostgres(ctx context.Context, run string,
 
 // withTemplate makes a cluster, starts it and makes the template in it.
 func withTemplate(ctx context.Context, params devstack.PostgresParams) (*devstack.Postgres, error) {
+	params.Auth = "md5" // tests make thousands of connections
 	server, err := devstack.StartPostgres(ctx, params)
 	if err != nil {
 		return nil, err
