@@ -14,10 +14,12 @@ type Finding = doctor.Finding
 
 // Setting is one key of the configuration as it is shown: what is secret is hidden already.
 type Setting struct {
-	Key, Value, Origin string
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"`
 	// Flag is the flag that sets it, Env are the variables.
-	Flag string
-	Env  []string
+	Flag string   `json:"flag,omitempty"`
+	Env  []string `json:"env"`
 }
 
 const (
