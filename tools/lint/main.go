@@ -13,9 +13,9 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -61,6 +61,11 @@ type finding struct {
 
 // check loads the packages that match the patterns, their tests included, and runs all linters over them.
 func check(folder string, patterns ...string) ([]finding, error) {
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask go where its library is: %w", err)
+	}
+	library := filepath.Join(strings.TrimSpace(string(goroot)), "src")
 	ours := func(name string) bool { return strings.HasPrefix(name, folder+string(filepath.Separator)) }
 	loaded, err := packages.Load(&packages.Config{
 		Dir:   folder,
@@ -73,7 +78,7 @@ func check(folder string, patterns ...string) ([]finding, error) {
 				return parser.ParseFile(files, name, source, parser.ParseComments)
 			}
 			file, err := parser.ParseFile(files, name, source, parser.ParseComments|parser.SkipObjectResolution)
-			if file != nil && !hasBodies(packageOf(name)) {
+			if file != nil && !hasBodies(packageOf(library, name)) {
 				dropBodies(file)
 			}
 			return file, err
@@ -114,8 +119,8 @@ func hasBodies(pkg string) bool {
 }
 
 // packageOf is the path of the standard library's package that a file belongs to.
-func packageOf(file string) string {
-	path, _ := filepath.Rel(filepath.Join(runtime.GOROOT(), "src"), filepath.Dir(file))
+func packageOf(library, file string) string {
+	path, _ := filepath.Rel(library, filepath.Dir(file))
 	return filepath.ToSlash(path)
 }
 
