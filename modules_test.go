@@ -5,15 +5,19 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,9 +185,65 @@ func main() { _ = handle }
 	},
 }
 
-// What users install and import builds from the modules as they are published: no go.work, no replace lines.
+// A library brings its users the modules that are written down and no more: the dependency of one package becomes theirs.
+func TestLibrariesRequireNoMore(t *testing.T) {
+	t.Parallel()
+	args := []string{"list", "-deps", "-json=ImportPath,Imports,Module"}
+	needs := map[string][]string{} // packages by the service that imports them
+	for _, s := range services {
+		for _, spec := range parse(t, s.name+".go", []byte(s.source)).Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			needs[s.name] = append(needs[s.name], imported)
+		}
+		args = append(args, needs[s.name]...)
+	}
+	output, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	require.NoError(t, err)
+	modules := map[string]map[string]bool{} // by the package that needs them, below it included; go list has what a package imports before it
+	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+			Module     *struct{ Path string }
+		}
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		}
+		modules[p.ImportPath] = map[string]bool{}
+		if p.Module != nil {
+			modules[p.ImportPath][p.Module.Path] = true
+		}
+		for _, imported := range p.Imports {
+			maps.Copy(modules[p.ImportPath], modules[imported])
+		}
+	}
+	for _, s := range services {
+		all := map[string]bool{}
+		for _, imported := range needs[s.name] {
+			maps.Copy(all, modules[imported])
+		}
+		require.ElementsMatch(t, s.requires, slices.Collect(maps.Keys(all)), s.name)
+	}
+}
+
+// go install refuses a module that replaces or excludes another.
+func TestModulesReplaceNothing(t *testing.T) {
+	t.Parallel()
+	for _, module := range append(slices.Clone(libraries), program) {
+		text, err := os.ReadFile(filepath.Join(folderOf(module), "go.mod"))
+		require.NoError(t, err)
+		require.NotRegexp(t, `(?m)^(replace|exclude)`, string(text), module)
+	}
+}
+
+// What users install and import builds from the modules as they are published: no go.work, no replace lines. It builds the
+// program once more, in a minute; the rehearsal of a release asks for it.
 func TestModulesAsPublished(t *testing.T) {
 	t.Parallel()
+	if os.Getenv("OUTBOXTEST_PUBLISHED") == "" {
+		t.Skip("make release-rehearsal runs this; OUTBOXTEST_PUBLISHED=1 asks for it")
+	}
 	published := publish(t)
 	// First and alone: the services find what it has built in the build cache.
 	t.Run("go install", published.install)

@@ -114,7 +114,7 @@ done
 echo "the cask's $links files are there, with its checksums"
 
 say 'the modules as others get them'
-go test -count=1 -run '^TestModulesAsPublished$' .
+OUTBOXTEST_PUBLISHED=1 go test -count=1 -run '^TestModulesAsPublished$' .
 
 say 'files'
 for file in dist/*.tar.gz dist/*.deb dist/*.rpm dist/*.sbom.json dist/checksums.txt "$cask" dist/image/Dockerfile dist/image/linux/*/outboxctl; do
