@@ -31,12 +31,12 @@ func (c *Client) Ensure(ctx context.Context, p broker.EnsureParams) ([]broker.Ac
 		return nil, fmt.Errorf("list subscriptions: %w", err)
 	}
 	for _, t := range p.Plan {
-		make := e.make
+		ensure := e.make
 		lost := e.orphans(t, subscriptions)
 		if len(lost) > 0 {
-			make = e.look
+			ensure = e.look
 		}
-		if err := make(ctx, t); err != nil {
+		if err := ensure(ctx, t); err != nil {
 			return e.actions, err
 		}
 		for _, name := range lost {
