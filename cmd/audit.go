@@ -78,6 +78,7 @@ func (f *auditFlags) check(now time.Time) (err error) {
 func newAuditShowCmd(app *cli.App) *cobra.Command {
 	return showing(app, &cobra.Command{
 		Use:   "show RUN",
+		Args:  cobra.ExactArgs(1),
 		Short: "Show one run, and the events it touched",
 		Long: `Show who changed what and why in one run, which events it touched, and whether it
 can be undone.`,
@@ -107,6 +108,7 @@ func newAuditUndoCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "undo RUN",
+		Args:  cobra.ExactArgs(1),
 		Short: "Take a discard, a restore, a pause or a resume back",
 		Long: `Take a run back: discarded dead letters are open again, restored ones discarded
 again; a pause ends or is again what it was before, and what was resumed is paused again. Only what

@@ -23,8 +23,8 @@ func TestCheckSaysUnknownOnStdout(t *testing.T) {
 		"no database configured": {want: `configuration: database\.url is not set .*`},
 		"database away":          {url: "postgres://app:canary@127.0.0.1:1/x", want: `connect to the database .*127\.0\.0\.1:1/x.*`},
 		"no schema":              {url: outboxtest.EmptyDB(t).URL, want: `.*the database.s schema is missing or old: relation .* does not exist`},
-		"bad threshold":          {args: []string{"--max-backlog", "a|b"}, want: `--max-backlog: "a/b" is not a count`},
-		"unexpected argument":    {args: []string{"now"}, want: `unexpected argument "now"`},
+		"bad threshold":          {args: []string{"--max-backlog", "a|b"}, want: `invalid argument "a/b" for "--max-backlog" flag: "a/b" is not a count`},
+		"unexpected argument":    {args: []string{"now"}, want: `unknown command "now" for "outboxctl check"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

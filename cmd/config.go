@@ -134,6 +134,7 @@ which --context, OUTBOXCTL_CONTEXT or config use-context chooses one.`,
 func newConfigUseContextCmd(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "use-context NAME",
+		Args:  cobra.ExactArgs(1),
 		Short: "Make a context the current one",
 		Long: `Make a context the current one: its name is written to current_context of the
 configuration file, whose other lines stay as they are. - leaves every context.`,

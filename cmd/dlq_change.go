@@ -17,6 +17,7 @@ import (
 func newDLQReplayCmd(app *cli.App) *cobra.Command {
 	return changingDead(app, dlq.Replay, &cobra.Command{
 		Use:   "replay [ID... | -]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Send dead events again",
 		Long: `Send the events of dead letters again: the original row is queued again, with no
 attempts counted and no error. The dead letter is marked as replayed, with who did it and why, in
@@ -53,6 +54,7 @@ shows how many of the set each has processed:
 func newDLQDiscardCmd(app *cli.App) *cobra.Command {
 	return changingDead(app, dlq.Discard, &cobra.Command{
 		Use:   "discard [ID... | -]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Mark dead letters as not worth replaying",
 		Long: `Mark dead letters as handled without sending their events. The mark can be taken back
 with outboxctl dlq restore until cleanup removes the row. Specify ids (a dead letter's or an
@@ -65,6 +67,7 @@ event's; - reads them from standard input) or filters.`,
 func newDLQRestoreCmd(app *cli.App) *cobra.Command {
 	return changingDead(app, dlq.Restore, &cobra.Command{
 		Use:   "restore [ID... | -]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Take a discard back",
 		Long: `Make discarded dead letters open again. Specify ids (a dead letter's or an event's; -
 reads them from standard input) or filters.`,
@@ -92,6 +95,7 @@ func newDLQEditCmd(app *cli.App) *cobra.Command {
 	opts := &dlqEditOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "edit ID",
+		Args:  cobra.ExactArgs(1),
 		Short: "Correct the payload of a dead event and send it",
 		Long: `Correct what an event carries and send it. The payload opens in $VISUAL or $EDITOR;
 what you write is checked against the catalogue, shown as a difference and, when you agree, emitted
@@ -197,6 +201,7 @@ func newDLQExportCmd(app *cli.App) *cobra.Command {
 	filter := dlq.Query{State: dlq.StateOpen}
 	cmd := &cobra.Command{
 		Use:   "export [ID... | -]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Write dead letters as JSON lines that emit can read back after editing",
 		Long: `Write dead letters as JSON lines, one event each, in the form outboxctl emit --stdin
 reads. Correct the lines and emit them: the corrected event is a new event that names the old one in

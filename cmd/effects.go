@@ -38,7 +38,7 @@ func pathOf(cmd *cobra.Command) string {
 func looking() []string {
 	return []string{
 		"", "__complete", "__completeNoDesc", "completion", "completion bash", "completion fish", "completion zsh",
-		"help", "environment", "exit-codes", "options", "version", "init", "dev", "ui",
+		"help", "environment", "exit-codes", "version", "init", "dev", "ui",
 		"config", "config contexts", "config use-context", "config view",
 		"audit", "audit show", "check", "doctor", "publishers", "stats", "why",
 		"consumer", "consumer failures", "consumer list", "consumer show",

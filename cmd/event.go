@@ -131,6 +131,7 @@ func newEventRepublishCmd(app *cli.App) *cobra.Command {
 	filter := &outbox.Query{Status: dlq.Republish.State()}
 	cmd := &cobra.Command{
 		Use:   "republish [ID... | -]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Publish published events once more, for a consumer that came later",
 		Long: `Queue events that were published already, so that they are published once more. Every
 consumer of their topic gets them again; a consumer that remembers them skips them.
@@ -150,6 +151,7 @@ published again since it was chosen is left alone, so no event of the set is rep
 func newEventRetryCmd(app *cli.App) *cobra.Command {
 	return changing(&cobra.Command{
 		Use:   "retry [ID... | -]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Try events that back off, or are scheduled, now",
 		Long: `Make events that wait after a failed attempt, or for their time, due now: the cause
 is gone, or the event cannot wait. Attempts that were counted stay counted; events that are due,
@@ -164,6 +166,7 @@ func newEraseCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app, action: dlq.Erase, filter: filter}
 	cmd := &cobra.Command{
 		Use:   "erase [EVENT... | -]",
+		Args:  cobra.ArbitraryArgs,
 		Short: "Remove what events carry, for good",
 		Long: `Remove payload and headers of published and dead events, the copies in their dead
 letters, and the error messages, which may quote them. The rows stay, with ids, types, times, keys

@@ -12,13 +12,8 @@ import (
 )
 
 // newHelpTopics are pages of help that belong to no command, such as outboxctl help environment.
-func newHelpTopics(app *cli.App, root *cobra.Command) []*cobra.Command {
+func newHelpTopics(app *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		{
-			Use:   "options",
-			Short: "The flags that every command has",
-			Long:  "Every command has these flags:\n\n" + root.PersistentFlags().FlagUsages(),
-		},
 		{
 			Use:   "environment",
 			Short: "Environment variables, with the setting each one sets",

@@ -41,7 +41,7 @@ func TestALockedTableNamesWhoHoldsIt(t *testing.T) {
 	t.Parallel()
 	others := []string{
 		"", "bench", "completion bash", "completion fish", "completion zsh", "config contexts", "config use-context", "config view",
-		"consume", "dev", "environment", "exit-codes", "help", "init", "options", "migrate", "migrate grants", "publish", "topic ensure", "topic list", "ui", "version",
+		"consume", "dev", "environment", "exit-codes", "help", "init", "migrate", "migrate grants", "publish", "topic ensure", "topic list", "ui", "version",
 	}
 	// With the built-in catalogue these read no table before they write one, or none at all.
 	builtin := append(slices.Clone(others), "audit undo", "cleanup", "emit", "consumer forget", "registry list", "registry show")

@@ -37,7 +37,7 @@ func TestMigrateExitCodes(t *testing.T) {
 		{"negative version", []string{"migrate", "--to", "-1"}, cli.ExitUsage, "", "not negative"},
 		{"not a duration", []string{"migrate", "--lock-timeout", "soon"}, cli.ExitUsage, "", "not a duration"},
 		{"no lock timeout", []string{"migrate", "--lock-timeout", "0s"}, cli.ExitUsage, "", "less than 1ms"},
-		{"not a command", []string{"migrate", "sideways"}, cli.ExitUsage, "", `outboxctl migrate has no command "sideways"`},
+		{"not a command", []string{"migrate", "sideways"}, cli.ExitUsage, "", `unknown command "sideways" for "outboxctl migrate"`},
 		{"first step", []string{"migrate", "--to", "1"}, cli.ExitOK, "schema version 1 (was 0): 1 applied", "applied 00001_create_events.sql"},
 		{"bare migrate is up", []string{"migrate"}, cli.ExitOK, "(was 1)", ""},
 		{"again", []string{"migrate"}, cli.ExitOK, "nothing to do", ""},

@@ -54,6 +54,7 @@ func newPlanListCmd(app *cli.App) *cobra.Command {
 func newPlanStopCmd(app *cli.App) *cobra.Command {
 	return newPlanActCmd(app, &cobra.Command{
 		Use:   "stop ID",
+		Args:  cobra.ExactArgs(1),
 		Short: "Stop a running plan after the rows it is at",
 		Long: "Ask the process that runs a plan to stop, wherever it is. It finishes the rows it is at; " +
 			"outboxctl plan run does the rest.",
@@ -64,6 +65,7 @@ func newPlanStopCmd(app *cli.App) *cobra.Command {
 func newPlanAbandonCmd(app *cli.App) *cobra.Command {
 	return newPlanActCmd(app, &cobra.Command{
 		Use:   "abandon ID",
+		Args:  cobra.ExactArgs(1),
 		Short: "Give up a plan that was not started",
 		Long: "Give up a plan that was not started, so that it cannot be started. Its set is deleted; " +
 			"the plan stays listed.",
@@ -87,6 +89,7 @@ func newPlanRunCmd(app *cli.App) *cobra.Command {
 	opts := &changeOptions{app: app}
 	cmd := &cobra.Command{
 		Use:   "run ID",
+		Args:  cobra.ExactArgs(1),
 		Short: "Run a plan, or what is left of it",
 		Long: `Run what is left of a plan: all of it when it was not started yet, the rest when its
 run was stopped or its process is gone. One process at a time runs a plan. Ctrl-C ends after the
@@ -139,6 +142,7 @@ func runPlanRun(ctx context.Context, opts *changeOptions, id string) error {
 func newPlanShowCmd(app *cli.App) *cobra.Command {
 	return showing(app, &cobra.Command{
 		Use:               "show ID",
+		Args:              cobra.ExactArgs(1),
 		Short:             "Show a plan: what it holds, how far its run has come, what was not changed",
 		Example:           "  outboxctl plan show 01890a5d-ac96-774b-bcce-b302099a8057",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompletePlans(app)),

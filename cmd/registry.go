@@ -54,6 +54,7 @@ func newRegistryShowCmd(app *cli.App) *cobra.Command {
 	var params registry.TypeParams
 	cmd := &cobra.Command{
 		Use:   "show TYPE",
+		Args:  cobra.ExactArgs(1),
 		Short: "Show one event type: schema, policies, who applied it, and a call that emits it",
 		Long: `Show what the catalogue says of one event type: topic, aggregate, payload, policies,
 former names and the attributes of its messages, and a ready call of the SQL function outbox_emit.
@@ -135,8 +136,10 @@ func emitCall(t registry.EventTypeDetail) string {
 
 func newRegistryExportCmd(app *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use:   "export builtin|database|FILE",
-		Short: "Write a catalogue as YAML, with every schema inside",
+		Use:               "export builtin|database|FILE",
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteFiles()),
+		Args:              cobra.ExactArgs(1),
+		Short:             "Write a catalogue as YAML, with every schema inside",
 		Long: `Write a catalogue as YAML to standard output: the built-in one, the one that the
 database recorded, or a file's with the schemas it refers to. To add a type to the built-in ones:
 export builtin, edit, apply.`,
@@ -175,8 +178,10 @@ func newRegistryCheckCmd(app *cli.App) *cobra.Command {
 	var pending bool
 	var output cli.Output
 	cmd := &cobra.Command{
-		Use:   "check FILE",
-		Short: "Check a catalogue file, and with --pending try it on the events that wait",
+		Use:               "check FILE",
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteFiles()),
+		Args:              cobra.ExactArgs(1),
+		Short:             "Check a catalogue file, and with --pending try it on the events that wait",
 		Long: `Check a catalogue file without a database: its keys and names, that its schemas
 compile and refer only to files in its folder, that a broker takes its topics. All problems are
 listed at once, each with its line; a keyword that JSON Schema does not know is a warning, because
@@ -245,8 +250,10 @@ func openAndWarn(app *cli.App, file string) (*registry.Registry, error) {
 func newRegistryDiffCmd(app *cli.App) *cobra.Command {
 	var output cli.Output
 	cmd := &cobra.Command{
-		Use:   "diff FILE",
-		Short: "Show what recording a catalogue file would change",
+		Use:               "diff FILE",
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteFiles()),
+		Args:              cobra.ExactArgs(1),
+		Short:             "Show what recording a catalogue file would change",
 		Long: `Compare a catalogue file with the catalogue that the database recorded: the types
 that would be added, changed (and in what), renamed or removed, with the number of events that wait.
 Nothing is changed.`,
@@ -291,8 +298,10 @@ type registryApplyFlags struct {
 func newRegistryApplyCmd(app *cli.App) *cobra.Command {
 	var f registryApplyFlags
 	cmd := &cobra.Command{
-		Use:   "apply FILE",
-		Short: "Record a catalogue in the database",
+		Use:               "apply FILE",
+		ValidArgsFunction: cli.OnlyFirst(cli.CompleteFiles()),
+		Args:              cobra.ExactArgs(1),
+		Short:             "Record a catalogue in the database",
 		Long: `Record a catalogue file in the database, in one transaction with its audit row. From
 then on outbox_emit refuses by it, publishers that follow the database take it within seconds, and
 others that have the same version may dead-letter by it. What the configured destination takes in a

@@ -1,6 +1,9 @@
 package cmd
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -55,8 +58,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 	addTo(root, groupSetUp,
 		newInitCmd(app), newMigrateCmd(app), newTopicCmd(app), newRegistryCmd(app),
 		newBenchCmd(app), newConfigCmd(app), newVersionCmd(app))
-	root.AddCommand(newHelpTopics(app, root)...)
-	cli.AddHelp(app, root)
+	root.AddCommand(newHelpTopics(app)...)
 	root.InitDefaultCompletionCmd()
 	dropPowerShell(root)
 	root.InitDefaultHelpCmd()
@@ -90,28 +92,32 @@ func addTo(root *cobra.Command, group string, commands ...*cobra.Command) {
 }
 
 // prepare gives every command of the tree the same behaviour: a group without a subcommand prints
-// its help; an unknown command, wrong flags and wrong arguments are usage errors in our own words.
+// its help; an unknown command, wrong flags and wrong arguments are usage errors with a hint.
 func prepare(app *cli.App, cmd *cobra.Command) {
 	usage := func(err error) error { return fault.As(fault.Usage, err) }
 	if cmd.CommandPath() == cmd.Root().Name()+" check" {
 		// To a monitoring system, 2 would be an alarm.
 		usage = func(err error) error { return checkFailed(cmd.OutOrStdout(), err) }
 	}
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return cli.FlagError(c, err, usage) })
-	if cmd.Args == nil && cmd.Runnable() && cmd.HasParent() {
-		cmd.Args = cli.UsedArgs
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		hint := cmp.Or(fault.HintOf(err), c.CommandPath()+" --help lists the flags")
+		return fault.Hint(usage(err), "%s", hint)
+	})
+	if !cmd.Runnable() && cmd.HasSubCommands() {
+		cmd.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
-	if cmd.Name() == "help" {
-		cmd.Args = cli.HelpArgs
-	} else if args := cmd.Args; args != nil {
+	if cmd.Args == nil && cmd.Name() != "help" {
+		cmd.Args = cobra.NoArgs
+	}
+	if args := cmd.Args; args != nil {
 		cmd.Args = func(c *cobra.Command, given []string) error {
-			switch {
-			case args(c, given) == nil:
+			switch err := args(c, given); {
+			case err == nil:
 				return nil
 			case c.HasSubCommands():
-				return cli.UnknownCommand(c, given)
+				return unknownCommand(c, err, given[0])
 			default:
-				return fault.Hint(usage(cli.ArgsError(c, given)), "usage: %s", c.UseLine())
+				return fault.Hint(usage(err), "usage: %s", c.UseLine())
 			}
 		}
 	}
@@ -125,16 +131,15 @@ func prepare(app *cli.App, cmd *cobra.Command) {
 	}
 	app.CompleteFlags(cmd)
 	cmd.SuggestionsMinimumDistance = 2
-	if !cmd.Runnable() && cmd.HasSubCommands() {
-		cmd.Args = cobra.ArbitraryArgs
-		cmd.RunE = func(c *cobra.Command, given []string) error {
-			if len(given) == 0 {
-				return c.Help()
-			}
-			return cli.UnknownCommand(c, given)
-		}
-	}
 	for _, sub := range cmd.Commands() {
 		prepare(app, sub)
 	}
+}
+
+// unknownCommand names the command that was most likely meant.
+func unknownCommand(c *cobra.Command, err error, name string) error {
+	if similar := c.SuggestionsFor(name); name != "" && len(similar) > 0 {
+		return fault.Hint(fault.As(fault.Usage, err), "did you mean %s?", strings.Join(similar, " or "))
+	}
+	return fault.Hint(fault.As(fault.Usage, err), "%s --help lists the commands", c.CommandPath())
 }

@@ -59,7 +59,6 @@ func canaryArgs() map[string][]string {
 		"event show":         {id},
 		"event tail":         {"--for", "100ms"},
 		"exit-codes":         nil,
-		"options":            nil,
 		"help":               nil,
 		"consumer failures":  nil,
 		"consumer list":      nil,

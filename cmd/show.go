@@ -116,6 +116,7 @@ func printSurroundings(p *cli.Page, s why.Surroundings) {
 func newEventShowCmd(app *cli.App) *cobra.Command {
 	return detailing(app, &cobra.Command{
 		Use:   "show ID",
+		Args:  cobra.ExactArgs(1),
 		Short: "Show one event, its history and its surroundings",
 		Long: `Show an event's row, what has happened to it, the events of the same aggregate around
 it, and what each consumer remembers of it. ID is the event's or that of one of its dead letters.
@@ -140,6 +141,7 @@ func printEventDetail(p *cli.Page, d why.EventDetail, payload string) {
 func newDLQShowCmd(app *cli.App) *cobra.Command {
 	return detailing(app, &cobra.Command{
 		Use:   "show ID",
+		Args:  cobra.ExactArgs(1),
 		Short: "Show one dead letter with everything needed to decide about it",
 		Long: `Show a dead letter: the failure, what has happened to the event so far and who did
 it, the event's row as it is now, the events of the same aggregate around it, and what each consumer

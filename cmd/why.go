@@ -14,6 +14,7 @@ func newWhyCmd(app *cli.App) *cobra.Command {
 	var output cli.Output
 	cmd := &cobra.Command{
 		Use:   "why EVENT_ID",
+		Args:  cobra.ExactArgs(1),
 		Short: "Explain where an event is, what it waits for and what to do",
 		Long: `Explain in one paragraph where an event is: waiting for its turn, backing off, being
 published, held by a paused topic, dead, published, cleaned up or not in this database; and which

@@ -38,9 +38,6 @@ func (a *App) CompleteFlags(cmd *cobra.Command) {
 	if !a.Completing {
 		return
 	}
-	if strings.HasSuffix(cmd.Use, "FILE") {
-		cmd.ValidArgsFunction = OnlyFirst(byShell(cobra.ShellCompDirectiveDefault))
-	}
 	named := byName(a)
 	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
@@ -52,9 +49,9 @@ func (a *App) CompleteFlags(cmd *cobra.Command) {
 			case few:
 				own = OneOf(values.Choices()...)
 			case kind == "file":
-				own = byShell(cobra.ShellCompDirectiveDefault)
+				own = CompleteFiles()
 			case kind == "dir":
-				own = byShell(cobra.ShellCompDirectiveFilterDirs)
+				own = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 			default:
 				own = named[f.Name]
 			}
@@ -81,8 +78,8 @@ func OneOf(values ...string) Completion {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// byShell leaves the suggestions to the shell.
-func byShell(what cobra.ShellCompDirective) Completion { return cobra.FixedCompletions(nil, what) }
+// CompleteFiles leaves the suggestions to the shell.
+func CompleteFiles() Completion { return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault) }
 
 // completeIDs suggests ids that the database has. It never fails and never talks: the shell would
 // show both in the middle of the line that is being typed.
