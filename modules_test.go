@@ -54,23 +54,23 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 )
 
 func both(ctx context.Context, tx pgx.Tx, old *sql.Tx) (emit.Result, error) {
 	e := emit.Event{
-		Type: builtin.TypeMediaUploaded, AggregateID: uuid.NewString(), Actor: &emit.Actor{UserID: "u"},
-		Data: builtin.MediaUploaded{MediaID: uuid.New(), StoreID: uuid.New(), Kind: "photo"},
+		Type: packfinderz.TypeMediaUploaded, AggregateID: uuid.NewString(), Actor: &emit.Actor{UserID: "u"},
+		Data: packfinderz.MediaUploaded{MediaID: uuid.New(), StoreID: uuid.New(), Kind: "photo"},
 	}
-	if results, err := emit.EmitAll(ctx, tx, []emit.Event{e, e}); err != nil {
+	if results, err := packfinderz.EmitAll(ctx, tx, []emit.Event{e, e}); err != nil {
 		return results[0], err
 	}
-	return emit.EmitSQL(ctx, old, e)
+	return packfinderz.EmitSQL(ctx, old, e)
 }
 
 func main() {
 	_ = both
-	if err := emit.Validate(emit.Event{}); err == nil {
+	if err := packfinderz.Validate(emit.Event{}); err == nil {
 		panic("an empty event is valid")
 	}
 }

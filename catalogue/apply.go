@@ -124,7 +124,7 @@ func (c *Catalogue) Record(ctx context.Context, pool *pgxpool.Pool, p RecordPara
 		if err := c.Replaces(former.Catalogue); err != nil {
 			return err
 		}
-		before := cmp.Or(former.Catalogue, Builtin())
+		before := cmp.Or(former.Catalogue, PackFinderz())
 		after := before.With(c)
 		if err := checkRemoved(ctx, tx, before, after); err != nil {
 			return err
@@ -223,7 +223,7 @@ func (c *Catalogue) With(other *Catalogue) *Catalogue {
 		}
 	}
 	for _, d := range c.documents {
-		if !c.builtin && !other.speaksFor(d.Namespace) {
+		if !c.packfinderz && !other.speaksFor(d.Namespace) {
 			take(c, d)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
@@ -110,9 +110,9 @@ const (
 
 // Catalogue holds the documents of any number of namespaces.
 type Catalogue struct {
-	documents []Document
-	warnings  []string
-	builtin   bool
+	documents   []Document
+	warnings    []string
+	packfinderz bool
 	// types finds a type by namespace and name, former names included.
 	types map[key]*Type
 	// limits are the destination's; none are set where they are Pub/Sub's.
@@ -148,20 +148,20 @@ func Build(documents ...Document) (*Catalogue, error) {
 	return c, bad.orNil()
 }
 
-// Builtin returns the catalogue that is compiled into outboxctl: the event types of package
-// builtin, checked by its own code, which takes a tenth of the time a JSON Schema takes.
-func Builtin() *Catalogue {
-	known := builtin.Catalogue{}.Types()
+// PackFinderz returns the catalogue that is compiled into outboxctl: the event types of package
+// packfinderz, checked by its own code, which takes a tenth of the time a JSON Schema takes.
+func PackFinderz() *Catalogue {
+	known := packfinderz.Catalogue{}.Types()
 	d := Document{Name: "packfinderz", Namespace: AllNamespaces, Types: make([]Type, len(known)), Topics: map[string]string{
-		builtin.TopicDomain: "pf-domain-events", builtin.TopicAnalytics: "pf-analytics-events",
-		builtin.TopicNotifications: "pf-notification-events", builtin.TopicBilling: "pf-billing-events",
+		packfinderz.TopicDomain: "pf-domain-events", packfinderz.TopicAnalytics: "pf-analytics-events",
+		packfinderz.TopicNotifications: "pf-notification-events", packfinderz.TopicBilling: "pf-billing-events",
 	}}
-	c := &Catalogue{documents: []Document{d}, builtin: true, types: map[key]*Type{}}
+	c := &Catalogue{documents: []Document{d}, packfinderz: true, types: map[key]*Type{}}
 	for i, t := range known {
 		d.Types[i] = Type{
 			Name: t.Name, Description: t.Description, Topic: t.Topic, Aggregate: t.Aggregate, Schema: Schema(t.Schema()),
 			Envelope: Standard, ExtraFields: Refuse, Check: CheckPublish, Empty: Allow, Order: None,
-			check: ready(&checker{builtin: &t}),
+			check: ready(&checker{packfinderz: &t}),
 		}
 		c.types[key{AllNamespaces, t.Name}] = &d.Types[i]
 	}

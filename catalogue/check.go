@@ -9,14 +9,14 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 // checker judges the data of one event type.
 type checker struct {
-	// builtin, when set, is the type of package builtin, which judges alone.
-	builtin *builtin.Type
+	// packfinderz, when set, is the type of package packfinderz, which judges alone.
+	packfinderz *packfinderz.Type
 	// object: data must be one. It is for types without a JSON Schema.
 	object bool
 	// plain is the type's schema; strict, which is nil where no members are named, refuses the others
@@ -47,8 +47,8 @@ func (t *Type) judge(data json.RawMessage, refuseExtra bool) (extra int, err err
 	if err != nil {
 		return 0, err
 	}
-	if c.builtin != nil {
-		return 0, builtin.Catalogue{}.Validate(t.Name, data)
+	if c.packfinderz != nil {
+		return 0, packfinderz.Catalogue{}.Validate(t.Name, data)
 	}
 	extras, problems := c.run(bytes.TrimSpace(data), t.Empty == Allow, t.ExtraFields != Allow)
 	if refuseExtra {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/catalogue"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
@@ -161,13 +161,13 @@ func TestReferencedFilesCount(t *testing.T) {
 	require.NotEqual(t, a.Digest(), b.Digest())
 }
 
-// FuzzBuiltinAsYAML holds the compiled catalogue and the same one as YAML to the same verdict of every data that jsonb
+// FuzzPackFinderzAsYAML holds the compiled catalogue and the same one as YAML to the same verdict of every data that jsonb
 // can hold.
-func FuzzBuiltinAsYAML(f *testing.F) {
-	compiled := catalogue.Builtin()
+func FuzzPackFinderzAsYAML(f *testing.F) {
+	compiled := catalogue.PackFinderz()
 	text, err := compiled.YAML()
 	require.NoError(f, err)
-	written, err := catalogue.Load(fstest.MapFS{"builtin.yaml": {Data: text}}, "builtin.yaml")
+	written, err := catalogue.Load(fstest.MapFS{"packfinderz.yaml": {Data: text}}, "packfinderz.yaml")
 	require.NoError(f, err)
 	const id = `"0198f1c2-7b1e-7c3a-9d52-111111111111"`
 	for i, data := range []string{
@@ -189,12 +189,12 @@ func FuzzBuiltinAsYAML(f *testing.F) {
 		`{"adId": ` + id + `, "date": "2026-02-29", "impressions": 1, "clicks": 1, "spendCents": 1}`,
 		`{"adId": ` + id + `, "date": "2024-02-29", "impressions": 1, "clicks": 1, "spendCents": 1}`,
 	} {
-		for n := range (builtin.Catalogue{}).Types() {
+		for n := range (packfinderz.Catalogue{}).Types() {
 			f.Add(byte(n), data)
 		}
 		_ = i
 	}
-	types := builtin.Catalogue{}.Types()
+	types := packfinderz.Catalogue{}.Types()
 	f.Fuzz(func(t *testing.T, n byte, data string) {
 		if _, err := wire.StoredBytes([]byte(data)); err != nil {
 			t.Skip()

@@ -2,7 +2,7 @@
 // aggregate and payload of each, and what becomes of an event that does not fit.
 //
 // A catalogue is written as YAML (Load), in Go (New), or is the one that outboxctl brings
-// (Builtin):
+// (PackFinderz):
 //
 //	outbox: 1
 //	name: doorito

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
@@ -27,8 +27,8 @@ func (c *Catalogue) Validate(eventType string, data json.RawMessage) error {
 //
 //	emitter := emit.New(cat.In("mini-chat"))
 func (c *Catalogue) In(namespace string) emit.Catalogue {
-	if c.builtin {
-		return builtinNamespaced{namespaced{c, namespace}}
+	if c.packfinderz {
+		return packFinderzNamespaced{namespaced{c, namespace}}
 	}
 	return namespaced{c, namespace}
 }
@@ -52,11 +52,11 @@ type namespaced struct {
 	namespace string
 }
 
-// builtinNamespaced is the built-in catalogue, whose aggregates have UUIDs.
-type builtinNamespaced struct{ namespaced }
+// packFinderzNamespaced is the built-in catalogue, whose aggregates have UUIDs.
+type packFinderzNamespaced struct{ namespaced }
 
-func (builtinNamespaced) CheckAggregateID(id string) error {
-	return builtin.Catalogue{}.CheckAggregateID(id)
+func (packFinderzNamespaced) CheckAggregateID(id string) error {
+	return packfinderz.Catalogue{}.CheckAggregateID(id)
 }
 
 func (n namespaced) Namespace() string { return n.namespace }

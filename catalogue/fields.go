@@ -46,9 +46,9 @@ func (s Schema) Fields() []Field {
 // Fields lists the members that the type's schema names. Those of the built-in types keep their
 // order and words.
 func (t Type) Fields() []Field {
-	if c, err := t.check(); err == nil && c.builtin != nil {
-		fields := make([]Field, len(c.builtin.Fields))
-		for i, f := range c.builtin.Fields {
+	if c, err := t.check(); err == nil && c.packfinderz != nil {
+		fields := make([]Field, len(c.packfinderz.Fields))
+		for i, f := range c.packfinderz.Fields {
 			fields[i] = Field{f.Name, f.Type, f.Required}
 		}
 		return fields

@@ -137,7 +137,7 @@ func TestLoadWarnsOfUnknownKeywords(t *testing.T) {
 // A catalogue that was written out and read again says the same, its referenced files included.
 func TestYAMLSaysTheSame(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]*catalogue.Catalogue{"file": load(t, folder(nil)), "builtin": catalogue.Builtin()} {
+	for name, c := range map[string]*catalogue.Catalogue{"file": load(t, folder(nil)), "packfinderz": catalogue.PackFinderz()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := c.YAML()

@@ -29,8 +29,8 @@ func TestEmitterWritesToItsNamespace(t *testing.T) {
 		emitter *emit.Emitter
 		event   emit.Event
 	}{
-		"own":     {emit.New(own.In("mini-chat")), emit.For[map[string]any](nil, "usage.turn_finalized").Event("", map[string]any{"n": 1})},
-		"builtin": {emit.New(catalogue.Builtin().In("mini-chat")), emit.Event{Type: "media_uploaded", AggregateID: "11111111-1111-7111-8111-111111111111", Data: struct{}{}}},
+		"own":         {emit.New(own.In("mini-chat")), emit.For[map[string]any](nil, "usage.turn_finalized").Event("", map[string]any{"n": 1})},
+		"packfinderz": {emit.New(catalogue.PackFinderz().In("mini-chat")), emit.Event{Type: "media_uploaded", AggregateID: "11111111-1111-7111-8111-111111111111", Data: struct{}{}}},
 	} {
 		prepared, err := c.emitter.Prepare(c.event)
 		require.NoError(t, err, name)

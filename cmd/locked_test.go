@@ -44,13 +44,13 @@ func TestALockedTableNamesWhoHoldsIt(t *testing.T) {
 		"consume", "dev", "environment", "exit-codes", "help", "init", "migrate", "migrate grants", "publish", "topic ensure", "topic list", "ui", "version",
 	}
 	// With the built-in catalogue these read no table before they write one, or none at all.
-	builtin := append(slices.Clone(others), "audit undo", "cleanup", "emit", "consumer forget", "registry list", "registry show")
+	packfinderz := append(slices.Clone(others), "audit undo", "cleanup", "emit", "consumer forget", "registry list", "registry show")
 	db := outboxtest.DB(t)
 	holder := fmt.Sprintf("locked by pid %d (nightly report)", lockOutbox(t, db.URL))
 	env := []string{"DATABASE_URL=" + db.URL, "OUTBOXCTL_DATABASE_READ_TIMEOUT=200ms", "REDIS_URL=" + outboxtest.Redis(t).URL}
 	more := canaryArgs()
 	more["event tail"] = []string{"--for", "1m"}
-	for catalogue, without := range map[string][]string{"database": others, "builtin": builtin} {
+	for catalogue, without := range map[string][]string{"database": others, "packfinderz": packfinderz} {
 		walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
 			path := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), "outboxctl"), " ")
 			if c.HasSubCommands() && !slices.Contains([]string{"audit", "pause"}, path) || slices.Contains(without, path) {

@@ -66,7 +66,7 @@ func addMisfit(ctx context.Context, app *cli.App, pool *pgxpool.Pool, found *mig
 		return nil
 	}
 	types, err := app.Registry(ctx)
-	if err != nil || types.Source == registry.Builtin {
+	if err != nil || types.Source == registry.PackFinderz {
 		return err
 	}
 	var misfit *catalogue.ColumnError

@@ -168,7 +168,7 @@ func TestMigrateNamesThePreset(t *testing.T) {
 	for _, tc := range []struct {
 		args  []string
 		tells bool
-	}{{nil, true}, {[]string{"--types", "text"}, false}, {[]string{"--catalogue", "builtin"}, false}} {
+	}{{nil, true}, {[]string{"--types", "text"}, false}, {[]string{"--catalogue", "packfinderz"}, false}} {
 		db := outboxtest.EmptyDB(t)
 		for _, tells := range []bool{tc.tells, false} {
 			var out, talk bytes.Buffer
@@ -192,7 +192,7 @@ func TestMigrateWithACatalogueFileMakesText(t *testing.T) {
 	}{
 		{[]string{"--catalogue", file}, "text"},
 		{[]string{"--catalogue", file, "--types", "enum"}, "event_type_enum"},
-		{[]string{"--catalogue", "builtin"}, "event_type_enum"},
+		{[]string{"--catalogue", "packfinderz"}, "event_type_enum"},
 	} {
 		db := outboxtest.EmptyDB(t)
 		env := []string{"DATABASE_URL=" + db.URL}

@@ -28,7 +28,7 @@ func newRegistryListCmd(app *cli.App) *cobra.Command {
 		Long: `List every event type of the catalogue: the aggregate it belongs to, the logical
 topic it is published on and, with -o wide or -o json, the fields of its payload (a question mark
 means optional). The catalogue is the one that --catalogue names, otherwise what the database
-recorded, otherwise the built-in one; a file and builtin need no database.`,
+recorded, otherwise the built-in one; a file and packfinderz need no database.`,
 		Example: "  outboxctl registry list\n  outboxctl registry list --catalogue doorito.yaml\n  outboxctl registry list -o json | jq '.[] | select(.topic == \"billing\")'",
 	}, false, cli.View[registry.EventType]{
 		ID: func(t registry.EventType) string { return t.Type },
@@ -136,15 +136,15 @@ func emitCall(t registry.EventTypeDetail) string {
 
 func newRegistryExportCmd(app *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use:               "export builtin|database|FILE",
+		Use:               "export packfinderz|database|FILE",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteFiles()),
 		Args:              cobra.ExactArgs(1),
 		Short:             "Write a catalogue as YAML, with every schema inside",
 		Long: `Write a catalogue as YAML to standard output: the built-in one, the one that the
 database recorded, or a file's with the schemas it refers to. To add a type to the built-in ones:
-export builtin, edit, apply.`,
-		Example:   "  outboxctl registry export builtin > catalogue.yaml\n  outboxctl registry export database",
-		ValidArgs: []string{registry.Builtin, registry.Database},
+export packfinderz, edit, apply.`,
+		Example:   "  outboxctl registry export packfinderz > catalogue.yaml\n  outboxctl registry export database",
+		ValidArgs: []string{registry.PackFinderz, registry.Database},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			types, err := exported(cmd.Context(), app, args[0])
 			if err != nil {
@@ -162,7 +162,7 @@ export builtin, edit, apply.`,
 
 func exported(ctx context.Context, app *cli.App, source string) (*registry.Registry, error) {
 	switch source {
-	case registry.Builtin:
+	case registry.PackFinderz:
 		return registry.New(), nil
 	case registry.Database:
 		db, err := app.Reads(ctx)
@@ -298,7 +298,7 @@ type registryApplyFlags struct {
 func newRegistryApplyCmd(app *cli.App) *cobra.Command {
 	var f registryApplyFlags
 	cmd := &cobra.Command{
-		Use:               "apply FILE",
+		Use:               "apply FILE|packfinderz",
 		ValidArgsFunction: cli.OnlyFirst(cli.CompleteFiles()),
 		Args:              cobra.ExactArgs(1),
 		Short:             "Record a catalogue in the database",

@@ -217,7 +217,7 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 	}
 	switch cfg.Catalogue {
 	case "", registry.Database: // as the database has it from time to time
-	case registry.Builtin:
+	case registry.PackFinderz:
 		settings.Catalogue = registry.New().Catalogue
 	default:
 		types, err := app.OpenCatalogue(cfg.Catalogue)

@@ -87,7 +87,7 @@ func (w *writerWorld) catalogue() string {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "catalogue.yaml")
 	more := "\n  license_renewed: {topic: domain, aggregate: license}\n"
-	require.NoError(w.t, os.WriteFile(file, []byte(strings.Replace(w.ok("registry", "export", "builtin"), "\ntypes:\n", "\ntypes:"+more, 1)), 0o600))
+	require.NoError(w.t, os.WriteFile(file, []byte(strings.Replace(w.ok("registry", "export", "packfinderz"), "\ntypes:\n", "\ntypes:"+more, 1)), 0o600))
 	return file
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -69,9 +69,9 @@ func ExampleDispatcher_Once() {
 func emitOne(ctx context.Context, pool *pgxpool.Pool) error {
 	id := uuid.New()
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := emit.Emit(ctx, tx, emit.Event{
-			Type: builtin.TypeMediaUploaded, AggregateID: id.String(),
-			Data: builtin.MediaUploaded{MediaID: id, StoreID: uuid.New(), Kind: "photo"},
+		_, err := packfinderz.Emit(ctx, tx, emit.Event{
+			Type: packfinderz.TypeMediaUploaded, AggregateID: id.String(),
+			Data: packfinderz.MediaUploaded{MediaID: id, StoreID: uuid.New(), Kind: "photo"},
 		})
 		return err
 	})

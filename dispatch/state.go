@@ -42,7 +42,7 @@ type TopicState struct {
 
 // CatalogueState is the dispatcher's catalogue in State.
 type CatalogueState struct {
-	// Source is Config.CatalogueName, or database or builtin.
+	// Source is Config.CatalogueName, or database or packfinderz.
 	Source string
 	// Revision is that of the database's catalogue when the dispatcher looked last.
 	Revision int64

@@ -1,4 +1,4 @@
-package emit
+package emit_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	. "github.com/outboxctl/outboxctl/emit" //nolint:revive // the tests of the package itself
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
@@ -103,7 +104,7 @@ func TestPrepareTakesTheAggregateIDsOfTheCatalogue(t *testing.T) {
 		var row struct {
 			ID string `json:"aggregate_id"`
 		}
-		require.NoError(t, json.Unmarshal(p.row, &row), name)
+		require.NoError(t, json.Unmarshal(p.Row(), &row), name)
 		require.Equal(t, tc.id, row.ID, name)
 	}
 }
@@ -124,18 +125,18 @@ func FuzzDecodeEvent(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !json.Valid(prepared.row) {
-			t.Fatalf("row is not JSON: %s", prepared.row)
+		if !json.Valid(prepared.Row()) {
+			t.Fatalf("row is not JSON: %s", prepared.Row())
 		}
 		var row struct{ Payload json.RawMessage }
-		if err := json.Unmarshal(prepared.row, &row); err != nil {
+		if err := json.Unmarshal(prepared.Row(), &row); err != nil {
 			t.Fatal(err)
 		}
 		envelope, err := wire.ParseEnvelope(row.Payload)
 		if err != nil {
 			t.Fatalf("emitted what the dispatcher refuses: %v", err)
 		}
-		if err := (builtin.Catalogue{}).Validate(event.Type, envelope.Data); err != nil {
+		if err := (packfinderz.Catalogue{}).Validate(event.Type, envelope.Data); err != nil {
 			t.Fatalf("emitted what the dispatcher refuses: %v", err)
 		}
 	})

@@ -3,10 +3,10 @@
 //
 //	tx, err := conn.Begin(ctx)
 //	…change your own tables with tx…
-//	result, err := emit.Emit(ctx, tx, emit.Event{
-//		Type:        builtin.TypeLicenseStatusChanged,
-//		AggregateID: licenseID.String(),
-//		Data:        builtin.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: builtin.LicenseVerified},
+//	result, err := emitter.Emit(ctx, tx, emit.Event{
+//		Type:        "order.ready",
+//		AggregateID: orderID,
+//		Data:        OrderReady{Door: 7},
 //	})
 //	…
 //	err = tx.Commit(ctx)
@@ -21,8 +21,7 @@
 // Publishing is at least once. Consumers must be idempotent, and the id that Emit
 // returns is the key to be idempotent by.
 //
-// The functions of the package know the event types of package builtin. New makes an
-// Emitter for another catalogue or for the limits of another broker.
+// New makes an Emitter of a catalogue of event types, which package catalogue reads from a file.
 package emit
 
 import (
@@ -36,7 +35,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
@@ -49,8 +47,8 @@ type Event struct {
 	AggregateID string
 	// AggregateType may be left empty: the catalogue knows it. When set it must be the type's.
 	AggregateType string
-	// Data is the payload: a payload struct of package builtin, anything else that
-	// marshals to the same JSON, or finished JSON as a json.RawMessage or []byte.
+	// Data is the payload: anything that marshals to the JSON that the catalogue asks for, or
+	// finished JSON as a json.RawMessage or []byte.
 	// Required; an event without data carries json.RawMessage("{}").
 	Data any
 	// ID is the event's id. Leave it zero to have a version 7 UUID made. An id of
@@ -97,35 +95,6 @@ type Result struct {
 	// AlreadyEnqueued reports that nothing was written.
 	AlreadyEnqueued bool
 }
-
-// Emit writes one event of the built-in catalogue in tx, in one round trip.
-func Emit(ctx context.Context, tx pgx.Tx, event Event) (Result, error) {
-	return packFinderz().Emit(ctx, tx, event)
-}
-
-// EmitAll writes events in tx, in order and in one round trip per 500. All are
-// checked before the first is sent; InvalidError.Index is the one that was refused.
-func EmitAll(ctx context.Context, tx pgx.Tx, events []Event) ([]Result, error) {
-	return packFinderz().EmitAll(ctx, tx, events)
-}
-
-// EmitSQL is Emit for a transaction of database/sql with any PostgreSQL driver.
-func EmitSQL(ctx context.Context, tx *sql.Tx, event Event) (Result, error) {
-	return packFinderz().EmitSQL(ctx, tx, event)
-}
-
-// EmitAllSQL is EmitAll for a transaction of database/sql.
-func EmitAllSQL(ctx context.Context, tx *sql.Tx, events []Event) ([]Result, error) {
-	return packFinderz().EmitAllSQL(ctx, tx, events)
-}
-
-// Validate checks an event by the same rules, without a database.
-func Validate(event Event) error {
-	return packFinderz().Validate(event)
-}
-
-// packFinderz returns the emitter of the built-in catalogue.
-func packFinderz() *Emitter { return New(builtin.Catalogue{}) }
 
 // Typed emits events of one type, whose data is a T.
 type Typed[T any] struct {

@@ -278,7 +278,7 @@ func (e *Emitter) checkSize(event Event, aggregate string, body int, bad *Invali
 	}
 }
 
-// Catalogue knows the event types. builtin.Catalogue is one.
+// Catalogue knows the event types. Those of package catalogue are some.
 type Catalogue interface {
 	// Resolve returns the aggregate type and the logical topic of an event type.
 	Resolve(eventType string) (aggregateType, topic string, ok bool)

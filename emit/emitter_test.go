@@ -1,4 +1,4 @@
-package emit
+package emit_test
 
 import (
 	"context"
@@ -14,25 +14,26 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	. "github.com/outboxctl/outboxctl/emit" //nolint:revive // the tests of the package itself
 	"github.com/outboxctl/outboxctl/emit/internal/jsonb"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
 const testTenant = "018f3f6e-0000-7000-8000-0000000000aa"
 
 func testEmitter() *Emitter {
-	e := New(builtin.Catalogue{})
+	e := New(packfinderz.Catalogue{})
 	e.Now = func() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
-	e.newID = func() (uuid.UUID, error) { return uuid.MustParse("018f3f6e-0000-7000-8000-00000000000e"), nil }
+	e.WithIDs(func() (uuid.UUID, error) { return uuid.MustParse("018f3f6e-0000-7000-8000-00000000000e"), nil })
 	return e
 }
 
 // goodEvent is complete; tests spoil one thing at a time.
 func goodEvent() Event {
 	return Event{
-		Type:          builtin.TypeReservationReleased,
-		AggregateType: builtin.AggregateVendorOrder,
+		Type:          packfinderz.TypeReservationReleased,
+		AggregateType: packfinderz.AggregateVendorOrder,
 		AggregateID:   "018f3f6e-0000-7000-8000-00000000000a",
 		Data:          json.RawMessage(`{"orderId":"018f3f6e-0000-7000-8000-00000000000a"}`),
 		Actor:         &Actor{UserID: "u-1", Role: "admin"},
@@ -49,22 +50,22 @@ func TestPrepareBuildsTheRow(t *testing.T) {
 	got, err := testEmitter().Prepare(goodEvent())
 	require.NoError(t, err)
 	require.Equal(t, "018f3f6e-0000-7000-8000-00000000000e", got.ID.String())
-	require.Equal(t, builtin.TopicDomain, got.Topic)
+	require.Equal(t, packfinderz.TopicDomain, got.Topic)
 	require.Equal(t, `{"id":"018f3f6e-0000-7000-8000-00000000000e","event_type":"reservation_released","aggregate_type":"vendor_order",`+
 		`"aggregate_id":"018f3f6e-0000-7000-8000-00000000000a","tenant_id":"018f3f6e-0000-7000-8000-0000000000aa","namespace":"shop",`+
 		`"dedupe_key":"018f3f6e-0000-7000-8000-0000000000aa/release-1","headers":{"traceparent":"00-ab"},"max_attempts":3,`+
 		`"payload":{"version":1,"eventId":"018f3f6e-0000-7000-8000-00000000000e",`+
-		`"occurredAt":"2026-03-04T05:06:07Z","actor":{"userId":"u-1","role":"admin"},"data":{"orderId":"018f3f6e-0000-7000-8000-00000000000a"}}}`, string(got.row))
+		`"occurredAt":"2026-03-04T05:06:07Z","actor":{"userId":"u-1","role":"admin"},"data":{"orderId":"018f3f6e-0000-7000-8000-00000000000a"}}}`, string(got.Row()))
 
 	least, err := testEmitter().Prepare(Event{
-		Type: builtin.TypeMediaUploaded, AggregateID: testTenant, Data: struct{}{},
+		Type: packfinderz.TypeMediaUploaded, AggregateID: testTenant, Data: struct{}{},
 		OccurredAt: time.Date(2026, 1, 1, 1, 0, 0, 5, time.FixedZone("", 3600)),
 	})
 	require.NoError(t, err)
 	require.Equal(t, `{"id":"018f3f6e-0000-7000-8000-00000000000e","event_type":"media_uploaded","aggregate_type":"media",`+
 		`"aggregate_id":"018f3f6e-0000-7000-8000-0000000000aa","namespace":"default",`+
 		`"payload":{"version":1,"eventId":"018f3f6e-0000-7000-8000-00000000000e","occurredAt":"2026-01-01T00:00:00.000000005Z","data":{}}}`,
-		string(least.row))
+		string(least.Row()))
 }
 
 // anything is a catalogue that knows every type.
@@ -81,7 +82,7 @@ func TestPrepareWithAnotherCatalogue(t *testing.T) {
 	got, err := New(anything{}).Prepare(event)
 	require.NoError(t, err)
 	var row map[string]any
-	require.NoError(t, json.Unmarshal(got.row, &row))
+	require.NoError(t, json.Unmarshal(got.Row(), &row))
 	require.Equal(t, []any{event.Type, `b"c`, got.ID.String()}, []any{row["event_type"], row["aggregate_type"], row["id"]})
 }
 
@@ -103,19 +104,19 @@ func TestPrepareHoldsTheLimitsOfTheBroker(t *testing.T) {
 func TestPrepareMakesVersion7Ids(t *testing.T) {
 	t.Parallel()
 	event := goodEvent()
-	p, err := New(builtin.Catalogue{}).Prepare(event)
+	p, err := New(packfinderz.Catalogue{}).Prepare(event)
 	require.NoError(t, err)
 	require.Equal(t, uuid.Version(7), p.ID.Version())
 
 	event.ID = uuid.MustParse(testTenant)
-	p, err = New(builtin.Catalogue{}).Prepare(event)
+	p, err = New(packfinderz.Catalogue{}).Prepare(event)
 	require.NoError(t, err)
 	require.Equal(t, event.ID, p.ID, "a caller's own id is kept")
 }
 
 // asked is a catalogue that tells when a schema is asked.
 type asked struct {
-	builtin.Catalogue
+	packfinderz.Catalogue
 	times *int
 }
 
@@ -162,9 +163,9 @@ func TestPrepareNamesTheFieldAndTheProblem(t *testing.T) {
 		{"no data", func(p *Event) { p.Data = nil }, "data", "is required"},
 		{"empty data", func(p *Event) { p.Data = []byte{} }, "data", "is required"},
 		{"null data", func(p *Event) { p.Data = []byte(" null ") }, "data", "must not be null"},
-		{"nil struct", func(p *Event) { p.Data = (*builtin.MediaUploaded)(nil) }, "data", "must not be null"},
+		{"nil struct", func(p *Event) { p.Data = (*packfinderz.MediaUploaded)(nil) }, "data", "must not be null"},
 		{"data that cannot be marshalled", func(p *Event) { p.Data = math.NaN() }, "data", "cannot be marshalled"},
-		{"data of another type", func(p *Event) { p.Data = builtin.MediaUploaded{} }, "data.orderId", "is required"},
+		{"data of another type", func(p *Event) { p.Data = packfinderz.MediaUploaded{} }, "data.orderId", "is required"},
 		{"data jsonb refuses", func(p *Event) { p.Data = []byte(`{"orderId":"\u0000"}`) }, "data.orderId", "holds"},
 		{"data that breaks out", func(p *Event) { p.Data = []byte(`{},"version":2`) }, "data", "text after its end"},
 		{"year 10000", func(p *Event) { p.OccurredAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, "occurredAt", "is outside the years"},
@@ -215,7 +216,7 @@ func TestPrepareNamesTheFieldAndTheProblem(t *testing.T) {
 
 func TestPrepareReportsAllProblemsTogether(t *testing.T) {
 	t.Parallel()
-	_, err := testEmitter().Prepare(Event{Type: builtin.TypeAdPaused, Data: []byte(`{"adId":1}`), DedupeKey: "\xff"})
+	_, err := testEmitter().Prepare(Event{Type: packfinderz.TypeAdPaused, Data: []byte(`{"adId":1}`), DedupeKey: "\xff"})
 	require.EqualError(t, err, "invalid event: aggregateId is required and must not be the nil uuid; dedupeKey is not valid UTF-8; "+
 		"data.adId must be a string, not a number; data.storeId is required; data.at is required")
 }
@@ -225,7 +226,7 @@ func TestPrepareReportsAllProblemsTogether(t *testing.T) {
 func TestPrepareMeasuresTheMessage(t *testing.T) {
 	t.Parallel()
 	event := goodEvent()
-	event.Type, event.AggregateType = builtin.TypeAdPaused, ""
+	event.Type, event.AggregateType = packfinderz.TypeAdPaused, ""
 	data := func(filler int) json.RawMessage {
 		return json.RawMessage(`{"adId":"` + testTenant + `","storeId":"` + testTenant +
 			`","at":"2026-03-04T05:06:07Z","changes":["` + strings.Repeat("x", filler) + `"]}`)
@@ -262,7 +263,7 @@ func TestPrepareCountsLevelsLikeThePublisher(t *testing.T) {
 			data := `{"adId":"` + testTenant + `","storeId":"` + testTenant + `","at":"2026-03-04T05:06:07Z","changes":` +
 				strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + `}`
 			event := goodEvent()
-			event.Type, event.AggregateType, event.Data = builtin.TypeAdPaused, "", json.RawMessage(data)
+			event.Type, event.AggregateType, event.Data = packfinderz.TypeAdPaused, "", json.RawMessage(data)
 			_, byFlags := testEmitter().Prepare(event)
 			_, byLine := DecodeEvent([]byte(`{"type":"ad_paused","data":` + data + `}`))
 			_, byPublisher := wire.ParseEnvelope([]byte(`{"version":1,"eventId":"e","occurredAt":"2026-03-04T05:06:07Z","data":` + data + `}`))
@@ -291,25 +292,8 @@ func sizeOfLargest(t *testing.T, event Event, data func(int) json.RawMessage) in
 	return largest - (tooLarge.Size - largest)
 }
 
-func TestStatementsStayWithinBounds(t *testing.T) {
-	t.Parallel()
-	small := make([]Prepared, 1_200)
-	for i := range small {
-		small[i].row = json.RawMessage(`{}`)
-	}
-	n, text := statement(small)
-	require.Equal(t, maxEventsPerStatement, n)
-	require.Equal(t, "["+strings.Repeat("{},", n-1)+"{}]", text)
-
-	large := Prepared{row: make(json.RawMessage, 9_000_000)}
-	n, _ = statement([]Prepared{large, large})
-	require.Equal(t, 1, n)
-	n, _ = statement([]Prepared{{row: make(json.RawMessage, maxBytesPerStatement+1)}, large})
-	require.Equal(t, 1, n, "an event larger than the bound goes alone")
-}
-
 func BenchmarkPrepare(b *testing.B) {
-	e, event := New(builtin.Catalogue{}), goodEvent()
+	e, event := New(packfinderz.Catalogue{}), goodEvent()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := e.Prepare(event); err != nil {
@@ -326,7 +310,7 @@ func TestHeadersOfTheContext(t *testing.T) {
 	emitter.Headers = func(ctx context.Context) map[string]string {
 		return map[string]string{"traceparent": ctx.Value(key{}).(string), "own": "no"}
 	}
-	event := Event{Type: builtin.TypeMediaUploaded, AggregateID: uuid.NewString(), Data: map[string]any{}, Headers: map[string]string{"own": "yes"}}
+	event := Event{Type: packfinderz.TypeMediaUploaded, AggregateID: uuid.NewString(), Data: map[string]any{}, Headers: map[string]string{"own": "yes"}}
 	tx := &recordedTx{}
 	_, _ = emitter.EmitAll(context.WithValue(t.Context(), key{}, "00-1"), tx, []Event{event, {Type: event.Type, AggregateID: event.AggregateID, Data: event.Data}})
 	require.Contains(t, tx.text, `"headers":{"own":"yes","traceparent":"00-1"}`)

@@ -11,20 +11,20 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 )
 
 // The license and its event are changed in one transaction: both or neither.
-func ExampleEmit() {
+func Example() {
 	verifyLicense := func(ctx context.Context, conn *pgx.Conn, licenseID, storeID uuid.UUID) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `UPDATE licenses SET status = 'verified' WHERE id = $1`, licenseID); err != nil {
 				return err
 			}
-			_, err := emit.Emit(ctx, tx, emit.Event{
-				Type:        builtin.TypeLicenseStatusChanged,
+			_, err := packfinderz.Emit(ctx, tx, emit.Event{
+				Type:        packfinderz.TypeLicenseStatusChanged,
 				AggregateID: licenseID.String(),
-				Data:        builtin.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: builtin.LicenseVerified},
+				Data:        packfinderz.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: packfinderz.LicenseVerified},
 				Actor:       &emit.Actor{UserID: "reviewer-7", Role: "admin"},
 				// A second verification of the same license emits nothing.
 				DedupeKey: "license-verified/" + licenseID.String(),
@@ -41,9 +41,9 @@ func ExampleEmit() {
 //		tx := g.Statement.ConnPool.(*sql.Tx)
 //		…
 //	})
-func ExampleEmitSQL() {
+func ExampleEmitter_EmitSQL() {
 	pauseAd := func(ctx context.Context, tx *sql.Tx, adID uuid.UUID, data json.RawMessage) error {
-		result, err := emit.EmitSQL(ctx, tx, emit.Event{Type: builtin.TypeAdPaused, AggregateID: adID.String(), Data: data})
+		result, err := packfinderz.EmitSQL(ctx, tx, emit.Event{Type: packfinderz.TypeAdPaused, AggregateID: adID.String(), Data: data})
 		if err == nil && result.AlreadyEnqueued {
 			fmt.Println("told before as", result.ID)
 		}
@@ -54,9 +54,9 @@ func ExampleEmitSQL() {
 
 // A typed emitter takes data of its type only, so that a program writes the name of the type once.
 func ExampleFor() {
-	emitter := emit.New(builtin.Catalogue{})
-	verified := emit.For[builtin.LicenseStatusChanged](emitter, builtin.TypeLicenseStatusChanged)
-	event := verified.Event("018f3f6e-0000-7000-8000-000000000001", builtin.LicenseStatusChanged{
+	emitter := emit.New(packfinderz.Catalogue{})
+	verified := emit.For[packfinderz.LicenseStatusChanged](emitter, packfinderz.TypeLicenseStatusChanged)
+	event := verified.Event("018f3f6e-0000-7000-8000-000000000001", packfinderz.LicenseStatusChanged{
 		LicenseID: uuid.MustParse("018f3f6e-0000-7000-8000-000000000001"), StoreID: uuid.MustParse("018f3f6e-0000-7000-8000-000000000002"), Status: "maybe",
 	})
 	// verified.Emit(ctx, tx, id, data) says the same before it writes.
@@ -66,9 +66,9 @@ func ExampleFor() {
 }
 
 // A refused event names every field and its problem; the transaction is unharmed.
-func ExampleValidate() {
-	err := emit.Validate(emit.Event{
-		Type: builtin.TypeLicenseStatusChanged,
+func ExampleEmitter_Validate() {
+	err := packfinderz.Validate(emit.Event{
+		Type: packfinderz.TypeLicenseStatusChanged,
 		Data: json.RawMessage(`{"licenseId":"42","status":"approved"}`),
 	})
 	var invalid *emit.InvalidError

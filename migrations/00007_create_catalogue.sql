@@ -18,7 +18,7 @@
 -- The event types that `outboxctl registry apply` recorded, one row each. A row
 -- of namespace * holds for every namespace that has no row of its own for the
 -- type. Any program may read it; only the owner writes. While it is empty the
--- event types are the built-in ones of outbox_builtin_aggregate.
+-- event types are the built-in ones of outbox_packfinderz_aggregate.
 CREATE TABLE outbox_event_types (
     namespace      text COLLATE "C" NOT NULL DEFAULT '*'
         CONSTRAINT outbox_event_types_namespace_check CHECK (octet_length(namespace) BETWEEN 1 AND 255),
@@ -60,12 +60,12 @@ CREATE TABLE outbox_catalogue (
     applied_at timestamptz NOT NULL DEFAULT now(),
     applied_by text        NOT NULL DEFAULT session_user
 );
-INSERT INTO outbox_catalogue (revision, name) VALUES (0, 'builtin');
+INSERT INTO outbox_catalogue (revision, name) VALUES (0, 'packfinderz');
 
 -- The aggregate of a built-in type; NULL for a text that is none. A constant: eighteen comparisons would be
 -- prepared anew in each transaction.
 -- +goose StatementBegin
-CREATE FUNCTION outbox_builtin_aggregate(event_type text) RETURNS text
+CREATE FUNCTION outbox_packfinderz_aggregate(event_type text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$
     SELECT '{
@@ -94,7 +94,7 @@ CREATE FUNCTION outbox_catalogue_type(event_type text, namespace text)
       LIMIT 1)
      UNION ALL
     SELECT b.aggregate_type, 'standard', NULL, NULL
-      FROM (SELECT @schema@.outbox_builtin_aggregate($1)) AS b(aggregate_type)
+      FROM (SELECT @schema@.outbox_packfinderz_aggregate($1)) AS b(aggregate_type)
      WHERE b.aggregate_type IS NOT NULL AND NOT EXISTS (SELECT FROM @schema@.outbox_event_types)
 $$;
 -- +goose StatementEnd
@@ -431,7 +431,7 @@ BEGIN
      ORDER BY c.namespace = '*'
      LIMIT 1;
     IF NOT FOUND THEN
-        SELECT @schema@.outbox_builtin_aggregate(event_type), 'standard' INTO expected, form
+        SELECT @schema@.outbox_packfinderz_aggregate(event_type), 'standard' INTO expected, form
          WHERE NOT EXISTS (SELECT FROM @schema@.outbox_event_types);
     END IF;
     id := coalesce(id, @schema@.outbox_uuid_v7());
@@ -705,4 +705,4 @@ $$;
 
 REVOKE ALL ON FUNCTION outbox_emit_many, outbox_refusal, outbox_envelope_refusal, outbox_envelope, outbox_actor_fits, outbox_actor, outbox_moment,
     outbox_traced, outbox_weight_refusal, outbox_aggregate_id_fits, outbox_event_rows, outbox_unreadable, outbox_holder, outbox_kept_out_by,
-    outbox_field_bytes, outbox_catalogue_type, outbox_former_event, outbox_builtin_aggregate FROM PUBLIC;
+    outbox_field_bytes, outbox_catalogue_type, outbox_former_event, outbox_packfinderz_aggregate FROM PUBLIC;

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 )
 
 const (
@@ -36,10 +36,10 @@ func event(payloadBytes int) emit.Event {
 		orders[i] = uuid.New()
 	}
 	return emit.Event{
-		Type:        builtin.TypeOrderCreated,
+		Type:        packfinderz.TypeOrderCreated,
 		Namespace:   Measured,
 		AggregateID: group.String(),
-		Data:        builtin.OrderCreated{CheckoutGroupID: group, VendorOrderIDs: orders},
+		Data:        packfinderz.OrderCreated{CheckoutGroupID: group, VendorOrderIDs: orders},
 	}
 }
 
@@ -60,9 +60,9 @@ func (r *Trial) newEvent() emit.Event {
 	}
 	license := uuid.New()
 	return emit.Event{
-		Type: builtin.TypeLicenseStatusChanged, Namespace: Measured, AggregateID: license.String(),
-		Data: builtin.LicenseStatusChanged{
-			LicenseID: license, StoreID: uuid.New(), Status: builtin.LicenseRejected,
+		Type: packfinderz.TypeLicenseStatusChanged, Namespace: Measured, AggregateID: license.String(),
+		Data: packfinderz.LicenseStatusChanged{
+			LicenseID: license, StoreID: uuid.New(), Status: packfinderz.LicenseRejected,
 			Reason: strings.Repeat("x", max(1, r.Params.PayloadBytes-licenseBytes)),
 		},
 	}

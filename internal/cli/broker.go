@@ -164,7 +164,7 @@ func (a *App) PlanTopic(ctx context.Context, b broker.Broker, topic string) ([]b
 	}
 	switch _, domain := topics[domainTopic]; {
 	case !a.cfg.subscriptionSet():
-		if types.Source == registry.Builtin {
+		if types.Source == registry.PackFinderz {
 			names[domainTopic] = a.cfg.Subscription()
 		}
 	case len(topics) == 1:
@@ -233,7 +233,7 @@ func (a *App) Subscriptions(ctx context.Context, b broker.Broker, topics, eventT
 		}
 	}
 	names := map[string]string{}
-	if types.Source == registry.Builtin {
+	if types.Source == registry.PackFinderz {
 		names[domainTopic] = a.cfg.Subscription()
 	}
 	var subscriptions []string

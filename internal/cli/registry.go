@@ -38,7 +38,7 @@ func (a *App) Registry(ctx context.Context) (*registry.Registry, error) {
 
 func (a *App) findRegistry(ctx context.Context, cfg *Config) (*registry.Registry, error) {
 	switch {
-	case cfg.Catalogue == registry.Builtin, cfg.Catalogue == "" && cfg.Database.URL == "":
+	case cfg.Catalogue == registry.PackFinderz, cfg.Catalogue == "" && cfg.Database.URL == "":
 		return registry.New(), nil
 	case cfg.Catalogue == "" || cfg.Catalogue == registry.Database:
 		db, err := a.Reads(ctx)
@@ -52,7 +52,7 @@ func (a *App) findRegistry(ctx context.Context, cfg *Config) (*registry.Registry
 
 // IsCatalogueFile reports whether the setting catalogue names a file.
 func IsCatalogueFile(name string) bool {
-	return name != "" && name != registry.Builtin && name != registry.Database
+	return name != "" && name != registry.PackFinderz && name != registry.Database
 }
 
 // OpenCatalogue reads a catalogue from a file for the configured destination, and says in the
@@ -63,15 +63,18 @@ func (a *App) OpenCatalogue(file string) (*registry.Registry, error) {
 		return nil, err
 	}
 	kind := cfg.BrokerKind()
-	types, err := registry.File(file)
+	types, err := registry.New(), error(nil)
+	if file != registry.PackFinderz {
+		types, err = registry.File(file)
+	}
 	var problems *catalogue.Problems
 	switch {
 	case errors.As(err, &problems):
 		return nil, fault.Hint(fault.Usagef("catalogue %s: %s\n%w", file, words.Counted(int64(len(problems.All)), "problem"), err),
-			"docs/catalogue.md lists the keys; outboxctl registry export builtin prints an example")
+			"docs/catalogue.md lists the keys; outboxctl registry export packfinderz prints an example")
 	case err != nil:
 		return nil, fault.Hint(fault.As(fault.Usage, fault.File("catalogue "+file, err)),
-			"it is a YAML file, builtin, or database")
+			"it is a YAML file, packfinderz, or database")
 	}
 	if err := checkNames(kind, types.Topics()); err != nil {
 		return nil, fault.Usagef("catalogue %s: %w", file, err)
@@ -99,7 +102,7 @@ func (a *App) TopicsOf(types *catalogue.Catalogue) (map[string]string, error) {
 	var problems []string
 	for _, v := range a.cfg.Values {
 		logical, ok := strings.CutPrefix(v.Key.Name, topicPrefix)
-		if ok && v.Origin != OriginDefault && known[logical] == "" && !isBuiltinTopic(logical) {
+		if ok && v.Origin != OriginDefault && known[logical] == "" && !isPackFinderzTopic(logical) {
 			problems = append(problems, fmt.Sprintf("%s (%s): the catalogue has no such topic; it has %s", v.Key.Name, v.Origin,
 				strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
 		}
@@ -131,7 +134,7 @@ func (a *App) Topics(ctx context.Context) (map[string]string, error) {
 // catalogue cannot be read the settings are as they are.
 func (a *App) SettingsInUse(ctx context.Context) ([]ConfigValue, error) {
 	types, err := a.Registry(ctx)
-	if err != nil || types.Source == registry.Builtin {
+	if err != nil || types.Source == registry.PackFinderz {
 		return a.Settings(), err
 	}
 	topics, named := types.Topics(), map[string]bool{}

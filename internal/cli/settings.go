@@ -37,7 +37,7 @@ func (c *Config) serverSettings() []Setting {
 			in(GroupGlobal).kind("mode").def("cache_statement"),
 		duration(&db.ReadTimeout, "database.read_timeout", "longest statement of a command that reads; it waits a little less for a lock",
 			pgread.DefaultTimeout, 100*time.Millisecond, time.Hour),
-		text(&c.Catalogue, "catalogue", "catalogue of event types: a YAML file, builtin, or database (default what the database recorded)").
+		text(&c.Catalogue, "catalogue", "catalogue of event types: a YAML file, packfinderz, or database (default what the database recorded)").
 			in(GroupGlobal).kind("file"),
 		text(&c.Redis.URL, "redis.url", "Redis connection string (redis:// or rediss://)", isRedisURL).
 			flag("redis-url").in(GroupGlobal).alias("REDIS_URL").kind("url").secret().def("redis://127.0.0.1:6379/0"),
@@ -78,7 +78,7 @@ func (c *Config) topic(logical string) Setting {
 	return s.alias(Setting{Name: oldTopicPrefix + logical}.env())
 }
 
-func isBuiltinTopic(logical string) bool {
+func isPackFinderzTopic(logical string) bool {
 	return slices.ContainsFunc(Settings(), func(s Setting) bool { return s.Name == topicPrefix+logical })
 }
 
@@ -99,7 +99,7 @@ func (c *Config) otherTopics(src ConfigSource, file configFile) (settings []Sett
 	}
 	slices.Sort(names)
 	for _, logical := range slices.Compact(names) {
-		if !isBuiltinTopic(logical) {
+		if !isPackFinderzTopic(logical) {
 			settings = append(settings, c.topic(logical))
 		}
 	}

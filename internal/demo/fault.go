@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )
 
@@ -76,7 +76,7 @@ func (f *faults) next() fault {
 func (f *faults) missingField() fault {
 	id := newID(f.random).String()
 	return fault{
-		eventType: builtin.TypeLicenseStatusChanged, aggregateType: builtin.AggregateLicense, aggregateID: id,
+		eventType: packfinderz.TypeLicenseStatusChanged, aggregateType: packfinderz.AggregateLicense, aggregateID: id,
 		data: fmt.Sprintf(`{"licenseId":%q,"status":"verified"}`, id),
 	}
 }
@@ -84,7 +84,7 @@ func (f *faults) missingField() fault {
 func (f *faults) wrongAggregate() fault {
 	id := newID(f.random).String()
 	return fault{
-		eventType: builtin.TypeOrderCanceled, aggregateType: builtin.AggregateStore, aggregateID: id,
+		eventType: packfinderz.TypeOrderCanceled, aggregateType: packfinderz.AggregateStore, aggregateID: id,
 		data: fmt.Sprintf(`{"orderId":%q,"checkoutGroupId":%q,"canceledAt":%q}`, id, newID(f.random),
 			f.now().UTC().Format(time.RFC3339)),
 	}
@@ -95,7 +95,7 @@ func (f *faults) wrongAggregate() fault {
 func (f *faults) tooLarge() fault {
 	id := newID(f.random).String()
 	return fault{
-		eventType: builtin.TypeMediaUploaded, aggregateType: builtin.AggregateMedia, aggregateID: id,
+		eventType: packfinderz.TypeMediaUploaded, aggregateType: packfinderz.AggregateMedia, aggregateID: id,
 		data: fmt.Sprintf(`{"mediaId":%q,"storeId":%q,"kind":"photo"}`, id, newID(f.random)),
 		headers: map[string]string{"caption": strings.Repeat("very ",
 			wire.PubSubLimits().AttributeValueBytes/5+1) + "long"},
@@ -105,7 +105,7 @@ func (f *faults) tooLarge() fault {
 func (f *faults) unknownField() fault {
 	id := newID(f.random).String()
 	return fault{
-		eventType: builtin.TypeReservationReleased, aggregateType: builtin.AggregateVendorOrder, aggregateID: id,
+		eventType: packfinderz.TypeReservationReleased, aggregateType: packfinderz.AggregateVendorOrder, aggregateID: id,
 		data: fmt.Sprintf(`{"orderId":%q,"qty":%d}`, id, 1+f.random.IntN(9)),
 	}
 }
@@ -113,7 +113,7 @@ func (f *faults) unknownField() fault {
 func (f *faults) wrongType() fault {
 	id := newID(f.random).String()
 	return fault{
-		eventType: builtin.TypeCashCollected, aggregateType: builtin.AggregateVendorOrder, aggregateID: id,
+		eventType: packfinderz.TypeCashCollected, aggregateType: packfinderz.AggregateVendorOrder, aggregateID: id,
 		data: fmt.Sprintf(`{"orderId":%q,"buyerStoreId":%q,"vendorStoreId":%q,"amountCents":"%d.50","cashCollectedAt":%q}`,
 			id, newID(f.random), newID(f.random), 10+f.random.IntN(90), f.now().UTC().Format(time.RFC3339)),
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 )
 
 func (s *shop) checkout() []emit.Event {
 	group, buyer := newID(s.random), s.store()
-	created := builtin.OrderCreated{CheckoutGroupID: group}
+	created := packfinderz.OrderCreated{CheckoutGroupID: group}
 	var notices []emit.Event
 	for range 1 + s.random.IntN(3) {
 		o := &order{
@@ -23,12 +23,12 @@ func (s *shop) checkout() []emit.Event {
 		created.VendorOrderIDs = append(created.VendorOrderIDs, o.id)
 		notices = append(notices, s.notice(o, o.vendor, "new_order"))
 	}
-	return append([]emit.Event{s.event(builtin.TypeOrderCreated, group, buyer, created)}, notices...)
+	return append([]emit.Event{s.event(packfinderz.TypeOrderCreated, group, buyer, created)}, notices...)
 }
 
 func (s *shop) notice(o *order, recipient uuid.UUID, kind string) emit.Event {
-	return s.event(builtin.TypeNotificationRequested, newID(s.random), recipient,
-		builtin.NotificationRequested{OrderID: o.id, RecipientStoreID: recipient, Type: kind})
+	return s.event(packfinderz.TypeNotificationRequested, newID(s.random), recipient,
+		packfinderz.NotificationRequested{OrderID: o.id, RecipientStoreID: recipient, Type: kind})
 }
 
 // any returns an open order, after a checkout when there is none.
@@ -63,10 +63,10 @@ func (s *shop) step(o *order) []emit.Event {
 	from, to := orderStates()[o.state], orderStates()[o.state+1]
 	o.state++
 	events := []emit.Event{
-		s.event(builtin.TypeOrderStateChanged, o.id, o.vendor,
-			builtin.OrderStateChanged{OrderID: o.id, CheckoutGroupID: o.group, From: from, To: to}),
-		s.event(builtin.TypeLineItemStateChanged, o.id, o.vendor,
-			builtin.LineItemStateChanged{OrderID: o.id, LineItemID: o.lineItem, From: from, To: to}),
+		s.event(packfinderz.TypeOrderStateChanged, o.id, o.vendor,
+			packfinderz.OrderStateChanged{OrderID: o.id, CheckoutGroupID: o.group, From: from, To: to}),
+		s.event(packfinderz.TypeLineItemStateChanged, o.id, o.vendor,
+			packfinderz.LineItemStateChanged{OrderID: o.id, LineItemID: o.lineItem, From: from, To: to}),
 	}
 	if o.state < len(orderStates())-1 {
 		return events
@@ -79,18 +79,18 @@ func (s *shop) settle(o *order) []emit.Event {
 	now, entry := s.now().UTC(), newID(s.random)
 	var paid emit.Event
 	if o.cash {
-		paid = s.event(builtin.TypeCashCollected, o.id, o.vendor, builtin.CashCollected{
+		paid = s.event(packfinderz.TypeCashCollected, o.id, o.vendor, packfinderz.CashCollected{
 			OrderID: o.id, BuyerStoreID: o.buyer, VendorStoreID: o.vendor, AmountCents: o.cents, CashCollectedAt: now,
 		})
 	} else {
 		intent := "pi_" + strings.ReplaceAll(entry.String(), "-", "")[:24]
-		paid = s.event(builtin.TypePaymentSettled, entry, o.vendor, builtin.PaymentSettled{
+		paid = s.event(packfinderz.TypePaymentSettled, entry, o.vendor, packfinderz.PaymentSettled{
 			OrderID: o.id, PaymentIntentID: intent, AmountCents: o.cents, SettledAt: now,
 		})
 		// A payment provider repeats itself; the key makes a second call a no-op.
 		paid.DedupeKey = o.vendor.String() + "/" + intent
 	}
-	payout := s.event(builtin.TypeVendorPayoutRecorded, newID(s.random), o.vendor, builtin.VendorPayoutRecorded{
+	payout := s.event(packfinderz.TypeVendorPayoutRecorded, newID(s.random), o.vendor, packfinderz.VendorPayoutRecorded{
 		OrderID: o.id, VendorStoreID: o.vendor, AmountCents: o.cents * 9 / 10, PaidAt: now,
 	})
 	return []emit.Event{paid, payout}
@@ -100,7 +100,7 @@ func (s *shop) cancel() []emit.Event {
 	o, events := s.any()
 	s.close(o)
 	return append(events,
-		s.event(builtin.TypeOrderCanceled, o.id, o.buyer, builtin.OrderCanceled{
+		s.event(packfinderz.TypeOrderCanceled, o.id, o.buyer, packfinderz.OrderCanceled{
 			OrderID: o.id, CheckoutGroupID: o.group, CanceledAt: s.now().UTC(), Reason: s.pick("changed my mind", "ordered twice", "too slow"),
 		}),
 		s.release(o), s.notice(o, o.vendor, "order_canceled"))
@@ -111,7 +111,7 @@ func (s *shop) expire() []emit.Event {
 	s.close(o)
 	days := int64(7)
 	return append(events,
-		s.event(builtin.TypeOrderExpired, o.id, o.vendor, builtin.OrderExpired{
+		s.event(packfinderz.TypeOrderExpired, o.id, o.vendor, packfinderz.OrderExpired{
 			OrderID: o.id, CheckoutGroupID: o.group, ExpiredAt: s.now().UTC(), TTLDays: &days,
 		}),
 		s.release(o))
@@ -119,6 +119,6 @@ func (s *shop) expire() []emit.Event {
 
 func (s *shop) release(o *order) emit.Event {
 	quantity := 1 + s.random.Int64N(12)
-	return s.event(builtin.TypeReservationReleased, o.id, o.vendor,
-		builtin.ReservationReleased{OrderID: o.id, LineItemID: o.lineItem, Quantity: &quantity})
+	return s.event(packfinderz.TypeReservationReleased, o.id, o.vendor,
+		packfinderz.ReservationReleased{OrderID: o.id, LineItemID: o.lineItem, Quantity: &quantity})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 )
 
 const (
@@ -118,20 +118,20 @@ func (s *shop) store() uuid.UUID { return s.stores[s.random.IntN(len(s.stores))]
 
 func (s *shop) license() []emit.Event {
 	id, store := newID(s.random), s.store()
-	change := builtin.LicenseStatusChanged{LicenseID: id, StoreID: store,
-		Status: builtin.LicensePending}
-	events := []emit.Event{s.event(builtin.TypeLicenseStatusChanged, id, store, change)}
-	change.Status = builtin.LicenseVerified
+	change := packfinderz.LicenseStatusChanged{LicenseID: id, StoreID: store,
+		Status: packfinderz.LicensePending}
+	events := []emit.Event{s.event(packfinderz.TypeLicenseStatusChanged, id, store, change)}
+	change.Status = packfinderz.LicenseVerified
 	if s.random.IntN(3) == 0 {
-		change.Status, change.Reason = builtin.LicenseRejected, s.pick("the picture is not readable",
+		change.Status, change.Reason = packfinderz.LicenseRejected, s.pick("the picture is not readable",
 			"the license has expired", "the names differ")
 	}
-	return append(events, s.event(builtin.TypeLicenseStatusChanged, id, store, change))
+	return append(events, s.event(packfinderz.TypeLicenseStatusChanged, id, store, change))
 }
 
 func (s *shop) upload() []emit.Event {
 	id, store, size := newID(s.random), s.store(), s.random.Int64N(4<<20)
-	return []emit.Event{s.event(builtin.TypeMediaUploaded, id, store, builtin.MediaUploaded{
+	return []emit.Event{s.event(packfinderz.TypeMediaUploaded, id, store, packfinderz.MediaUploaded{
 		MediaID: id, StoreID: store, Kind: s.pick("photo", "license_scan", "menu"), SizeBytes: &size,
 	})}
 }
@@ -143,8 +143,8 @@ type ad struct {
 
 // adLife is what happens to an ad after its creation.
 func adLife() []string {
-	return []string{builtin.TypeAdActivated, builtin.TypeAdUpdated, builtin.TypeAdPaused,
-		builtin.TypeAdExpired}
+	return []string{packfinderz.TypeAdActivated, packfinderz.TypeAdUpdated, packfinderz.TypeAdPaused,
+		packfinderz.TypeAdExpired}
 }
 
 func (s *shop) createAd() []emit.Event {
@@ -153,7 +153,7 @@ func (s *shop) createAd() []emit.Event {
 	}
 	a := &ad{id: newID(s.random), store: s.store()}
 	s.ads = append(s.ads, a)
-	return []emit.Event{s.adEvent(builtin.TypeAdCreated, a, nil)}
+	return []emit.Event{s.adEvent(packfinderz.TypeAdCreated, a, nil)}
 }
 
 // anyAd returns a living ad, after its creation when there is none.
@@ -168,7 +168,7 @@ func (s *shop) changeAd() []emit.Event {
 	a, events := s.anyAd()
 	happening := adLife()[a.next]
 	var changes json.RawMessage
-	if happening == builtin.TypeAdUpdated {
+	if happening == packfinderz.TypeAdUpdated {
 		changes = json.RawMessage(fmt.Sprintf(`{"dailyBudgetCents":%d}`, 100*(1+s.random.IntN(50))))
 	}
 	if a.next++; a.next == len(adLife()) {
@@ -178,7 +178,7 @@ func (s *shop) changeAd() []emit.Event {
 }
 
 func (s *shop) adEvent(eventType string, a *ad, changes json.RawMessage) emit.Event {
-	return s.event(eventType, a.id, a.store, builtin.AdChanged{AdID: a.id, StoreID: a.store,
+	return s.event(eventType, a.id, a.store, packfinderz.AdChanged{AdID: a.id, StoreID: a.store,
 		At: s.now().UTC(), Changes: changes})
 }
 
@@ -186,7 +186,7 @@ func (s *shop) rollup() []emit.Event {
 	a, events := s.anyAd()
 	impressions := 100 + s.random.Int64N(10_000)
 	clicks := s.random.Int64N(impressions / 10)
-	rollup := s.event(builtin.TypeAdDailyRollupReady, a.id, a.store, builtin.AdDailyRollupReady{
+	rollup := s.event(packfinderz.TypeAdDailyRollupReady, a.id, a.store, packfinderz.AdDailyRollupReady{
 		AdID: a.id, Date: s.now().UTC().Add(-24 * time.Hour).Format(time.DateOnly),
 		Impressions: impressions, Clicks: clicks, SpendCents: clicks * 12,
 	})

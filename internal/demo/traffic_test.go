@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
@@ -89,7 +89,7 @@ func TestTrafficWritesGoodAndFaultyEvents(t *testing.T) {
 	first := play(t, db, catalogue)
 	require.Len(t, first.ByType, len(catalogue.EventTypes()))
 	second := play(t, db, catalogue) // the same seed meets its own dedupe keys
-	require.Less(t, second.ByType[builtin.TypePaymentSettled], first.ByType[builtin.TypePaymentSettled])
+	require.Less(t, second.ByType[packfinderz.TypePaymentSettled], first.ByType[packfinderz.TypePaymentSettled])
 
 	rows, err := db.Pool.Query(t.Context(), `SELECT event_type, aggregate_type, payload_json->'data', headers FROM outbox_events`)
 	require.NoError(t, err)

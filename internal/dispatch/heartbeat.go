@@ -65,7 +65,7 @@ type Takes struct {
 
 // CatalogueReport is a publisher's catalogue in PublisherState.
 type CatalogueReport struct {
-	// Source is builtin, database or the name of a file.
+	// Source is packfinderz, database or the name of a file.
 	Source string `json:"source"`
 	// Revision is that of the database's catalogue when the publisher looked last.
 	Revision int64 `json:"revision"`

@@ -18,7 +18,7 @@ func BenchmarkPrepareRow(b *testing.B) {
 		Payload: []byte(`{"data": {"reason": "` + string(make200()) + `", "orderId": "` + other + `", "canceledAt": "2026-03-04T05:06:07Z", "checkoutGroupId": "` + other +
 			`"}, "eventId": "` + id + `", "version": 1, "occurredAt": "2026-03-04T05:06:07.123456Z"}`),
 	}
-	catalogue := catalogue.Builtin()
+	catalogue := catalogue.PackFinderz()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, _, bad := prepare(catalogue, func(string) wire.Limits { return wire.PubSubLimits() }, row); bad != nil {

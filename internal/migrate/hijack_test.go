@@ -171,7 +171,7 @@ var calls = []call{
 	{"outbox_operator", `SELECT outbox_cleanup('audit'::text, (now() - interval '8 days')::timestamptz, NULL::timestamptz, 10::int, 'me'::text, NULL::text, '{}'::jsonb, NULL::bigint)`, allowed},
 	{"outbox_operator", `SELECT outbox_cleanup('audit'::text, now(), NULL::timestamptz, 10::int, 'me'::text, NULL::text, '{}'::jsonb, NULL::bigint)`, "OX300"},
 	{"outbox_operator", `SELECT outbox_cleanup('events'::text, now(), NULL::timestamptz, 10::int, 'me'::text, NULL::text, '{}'::jsonb, 0::bigint)`, "OX300"},
-	{"postgres", `SELECT outbox_uuid_v7(), outbox_builtin_aggregate('ad_paused'::text)`, allowed},
+	{"postgres", `SELECT outbox_uuid_v7(), outbox_packfinderz_aggregate('ad_paused'::text)`, allowed},
 	{"outbox_operator", `SELECT outbox_plan_create('dlq.replay'::text, 'me'::text, NULL::text, '{}'::jsonb, NULL::text, '{}'::jsonb)`, allowed},
 	{"outbox_operator", `SELECT outbox_plan_add(` + making + `, 2::int, '{00000000-0000-7000-8000-000000000003}'::uuid[], '{NULL}'::text[], true)`, allowed},
 	{"outbox_operator", `SELECT outbox_plan_ready(` + making + `, '{}'::jsonb)`, allowed},

@@ -151,7 +151,7 @@ func TestRoleMatrix(t *testing.T) {
 		{public[1], [4]string{allowed, allowed, allowed, allowed}},
 		{public[2], [4]string{allowed, allowed, allowed, allowed}},
 		{`SELECT outbox_audit_change('me', 'forged', NULL, '{}', NULL, 1)`, [4]string{denied, denied, denied, denied}},
-		{`SELECT outbox_builtin_aggregate('order_created')`, [4]string{denied, denied, denied, denied}},
+		{`SELECT outbox_packfinderz_aggregate('order_created')`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_catalogue_type('default', 'order_created')`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_aggregate_id_fits('a')`, [4]string{denied, denied, denied, denied}},
 		{`SELECT outbox_actor('{}')`, [4]string{denied, denied, denied, denied}},

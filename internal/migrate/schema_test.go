@@ -119,7 +119,7 @@ func TestExpectedAggregateAgreesWithTheRegistry(t *testing.T) {
 	for _, eventType := range queryAll(t, pool, `SELECT unnest(enum_range(NULL::event_type_enum))::text`) {
 		want, _, ok := reg.Resolve(eventType)
 		require.True(t, ok, eventType)
-		require.Equal(t, want, queryOne[string](t, pool, `SELECT outbox_builtin_aggregate($1)`, eventType))
+		require.Equal(t, want, queryOne[string](t, pool, `SELECT outbox_packfinderz_aggregate($1)`, eventType))
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 
 // dbEmitter has a fixed clock, so that the same event has the same size each time.
 func dbEmitter() *emit.Emitter {
-	emitter := emit.New(catalogue.Builtin())
+	emitter := emit.New(catalogue.PackFinderz())
 	emitter.Now = func() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
 	return emitter
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -23,7 +23,7 @@ func TestADedupeKeyIsTakenOnce(t *testing.T) {
 	other.Namespace = "another"
 	require.False(t, emitCommitted(t, db, other).AlreadyEnqueued, "keys are per namespace")
 	other = goodEvent()
-	other.Type, other.AggregateType, other.Data = builtin.TypeMediaUploaded, "", []byte(`{}`)
+	other.Type, other.AggregateType, other.Data = packfinderz.TypeMediaUploaded, "", []byte(`{}`)
 	require.False(t, emitCommitted(t, db, other).AlreadyEnqueued, "keys are per type")
 	other = goodEvent()
 	other.DedupeKey = ""

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -23,10 +23,10 @@ func verifyLicense(ctx context.Context, conn *pgx.Conn, licenseID, storeID uuid.
 		if _, err := tx.Exec(ctx, `UPDATE licenses SET status = 'verified' WHERE id = $1`, licenseID); err != nil {
 			return err
 		}
-		_, err := emit.Emit(ctx, tx, emit.Event{
-			Type:        builtin.TypeLicenseStatusChanged,
+		_, err := packfinderz.Emit(ctx, tx, emit.Event{
+			Type:        packfinderz.TypeLicenseStatusChanged,
 			AggregateID: licenseID.String(),
-			Data:        builtin.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: builtin.LicenseVerified},
+			Data:        packfinderz.LicenseStatusChanged{LicenseID: licenseID, StoreID: storeID, Status: packfinderz.LicenseVerified},
 			Actor:       &emit.Actor{UserID: "reviewer-7", Role: "admin"},
 			// A second verification of the same license emits nothing.
 			DedupeKey: "license-verified/" + licenseID.String(),
@@ -64,19 +64,19 @@ func TestEveryWayIn(t *testing.T) {
 	db := outboxtest.DB(t)
 	ctx := t.Context()
 	event := emit.Event{
-		Type: builtin.TypeMediaUploaded, AggregateID: uuid.NewString(), DedupeKey: "one",
-		Data: builtin.MediaUploaded{MediaID: uuid.New(), StoreID: uuid.New(), Kind: "photo"},
+		Type: packfinderz.TypeMediaUploaded, AggregateID: uuid.NewString(), DedupeKey: "one",
+		Data: packfinderz.MediaUploaded{MediaID: uuid.New(), StoreID: uuid.New(), Kind: "photo"},
 	}
 	var first emit.Result
 	require.NoError(t, pgx.BeginFunc(ctx, db.Pool, func(tx pgx.Tx) (err error) {
-		first, err = emit.Emit(ctx, tx, event)
+		first, err = packfinderz.Emit(ctx, tx, event)
 		return err
 	}))
 	require.False(t, first.AlreadyEnqueued)
 	already := emit.Result{ID: first.ID, AlreadyEnqueued: true}
 
 	require.NoError(t, pgx.BeginFunc(ctx, db.Pool, func(tx pgx.Tx) error {
-		results, err := emit.EmitAll(ctx, tx, []emit.Event{event, event})
+		results, err := packfinderz.EmitAll(ctx, tx, []emit.Event{event, event})
 		require.Equal(t, []emit.Result{already, already}, results)
 		return err
 	}))
@@ -85,10 +85,10 @@ func TestEveryWayIn(t *testing.T) {
 	defer conn.Close()
 	tx, err := conn.BeginTx(ctx, nil)
 	require.NoError(t, err)
-	result, err := emit.EmitSQL(ctx, tx, event)
+	result, err := packfinderz.EmitSQL(ctx, tx, event)
 	require.NoError(t, err)
 	require.Equal(t, already, result)
-	results, err := emit.EmitAllSQL(ctx, tx, []emit.Event{event})
+	results, err := packfinderz.EmitAllSQL(ctx, tx, []emit.Event{event})
 	require.NoError(t, err)
 	require.Equal(t, []emit.Result{already}, results)
 	require.NoError(t, tx.Commit())
@@ -100,15 +100,15 @@ func TestEveryWayIn(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.EmptyDB(t)
-	event := emit.Event{Type: builtin.TypeMediaUploaded, AggregateID: uuid.NewString(), Data: json.RawMessage(`{}`)}
+	event := emit.Event{Type: packfinderz.TypeMediaUploaded, AggregateID: uuid.NewString(), Data: json.RawMessage(`{}`)}
 	err := pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
-		_, err := emit.Emit(t.Context(), tx, event)
+		_, err := packfinderz.Emit(t.Context(), tx, event)
 		return err
 	})
 	require.ErrorIs(t, err, emit.ErrNotMigrated)
 
 	event.Data = nil
-	_, err = emit.Emit(context.Background(), nil, event)
+	_, err = packfinderz.Emit(context.Background(), nil, event)
 	require.ErrorIs(t, err, emit.ErrInvalid)
 }
 
@@ -132,9 +132,9 @@ func TestTheEmitterOfOneType(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	ctx := t.Context()
-	uploaded := emit.For[builtin.MediaUploaded](emit.New(builtin.Catalogue{}), builtin.TypeMediaUploaded)
+	uploaded := emit.For[packfinderz.MediaUploaded](emit.New(packfinderz.Catalogue{}), packfinderz.TypeMediaUploaded)
 	media := uuid.New()
-	data := builtin.MediaUploaded{MediaID: media, StoreID: uuid.New(), Kind: "photo"}
+	data := packfinderz.MediaUploaded{MediaID: media, StoreID: uuid.New(), Kind: "photo"}
 	require.NoError(t, pgx.BeginFunc(ctx, db.Pool, func(tx pgx.Tx) error {
 		_, err := uploaded.Emit(ctx, tx, media.String(), data)
 		return err

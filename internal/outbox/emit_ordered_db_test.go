@@ -12,6 +12,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/catalogue"
 	"github.com/outboxctl/outboxctl/emit"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/internal/migrate"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -35,7 +36,7 @@ func TestEmitWritesTheOrderingKey(t *testing.T) {
 		event(func(e *emit.Event) { e.ByAggregate = true }),
 	}
 	require.NoError(t, pgx.BeginFunc(t.Context(), db.Pool, func(tx pgx.Tx) error {
-		_, err := emit.EmitAll(t.Context(), tx, events)
+		_, err := packfinderz.EmitAll(t.Context(), tx, events)
 		return err
 	}))
 	_, err := db.Pool.Exec(t.Context(), `

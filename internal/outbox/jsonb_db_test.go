@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
@@ -108,7 +108,7 @@ func TestTheLargestEventIsStoredWhole(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	event := goodEvent()
-	event.Type, event.AggregateType = builtin.TypeAdPaused, ""
+	event.Type, event.AggregateType = packfinderz.TypeAdPaused, ""
 	data := func(filler int) json.RawMessage {
 		return json.RawMessage(`{"adId":"` + testTenant + `","storeId":"` + testTenant +
 			`","at":"2026-03-04T05:06:07Z","changes":["` + strings.Repeat("x", filler) + `"]}`)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 )
 
@@ -18,8 +18,8 @@ func TestMain(m *testing.M) { outboxtest.Main(m) }
 // goodEvent is complete; tests spoil one thing at a time.
 func goodEvent() emit.Event {
 	return emit.Event{
-		Type:          builtin.TypeReservationReleased,
-		AggregateType: builtin.AggregateVendorOrder,
+		Type:          packfinderz.TypeReservationReleased,
+		AggregateType: packfinderz.AggregateVendorOrder,
 		AggregateID:   "018f3f6e-0000-7000-8000-00000000000a",
 		Data:          json.RawMessage(`{"orderId":"018f3f6e-0000-7000-8000-00000000000a"}`),
 		Actor:         &emit.Actor{UserID: "u-1", Role: "admin"},

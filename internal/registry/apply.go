@@ -113,7 +113,7 @@ func (r *ApplyResult) note(ctx context.Context, db outbox.DB) error {
 	}
 	follows := Database
 	if r.Revision == 0 {
-		follows = Builtin // what one that goes by the database says as long as nothing is recorded
+		follows = PackFinderz // what one that goes by the database says as long as nothing is recorded
 	}
 	for _, p := range live {
 		if p.Alive && p.State.Catalogue != nil && p.State.Catalogue.Source != follows {

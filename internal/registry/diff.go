@@ -65,7 +65,7 @@ func Diff(ctx context.Context, db outbox.DB, given *Registry) (Difference, error
 	}
 	d := diff(recorded, given, waiting)
 	d.Limits = recorded.Limits() != given.Limits()
-	if recorded.Source != Builtin {
+	if recorded.Source != PackFinderz {
 		return d, nil
 	}
 	used, err := outbox.One[bool](ctx, db, "look for events", usedSQL)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 )
 
 var update = flag.Bool("update", false, "write the table in docs/events.md again")
@@ -34,7 +34,7 @@ func TestDocListsTheCatalogue(t *testing.T) {
 func catalogueTable() string {
 	var b strings.Builder
 	b.WriteString("\n| type | aggregate | topic | when | payload |\n|---|---|---|---|---|\n")
-	for _, e := range (builtin.Catalogue{}).Types() {
+	for _, e := range (packfinderz.Catalogue{}).Types() {
 		fields := make([]string, len(e.Fields))
 		for i, f := range e.Fields {
 			name := "`" + f.Name + "`"

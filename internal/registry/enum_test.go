@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/migrations"
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { outboxtest.Main(m) }
 func TestEnumsOfTheMigrationsAreTheCatalogue(t *testing.T) {
 	t.Parallel()
 	require.ElementsMatch(t, registry.New().EventTypes(), enumInMigrations(t, "event_type_enum"))
-	require.ElementsMatch(t, builtin.AggregateTypes(), enumInMigrations(t, "aggregate_type_enum"))
+	require.ElementsMatch(t, packfinderz.AggregateTypes(), enumInMigrations(t, "aggregate_type_enum"))
 }
 
 func enumInMigrations(t *testing.T, name string) []string {
@@ -60,7 +60,7 @@ func TestEnumsOfTheDatabaseAreTheCatalogue(t *testing.T) {
 	db := outboxtest.DB(t)
 	for query, want := range map[string][]string{
 		`SELECT unnest(enum_range(NULL::event_type_enum))::text`:     registry.New().EventTypes(),
-		`SELECT unnest(enum_range(NULL::aggregate_type_enum))::text`: builtin.AggregateTypes(),
+		`SELECT unnest(enum_range(NULL::aggregate_type_enum))::text`: packfinderz.AggregateTypes(),
 	} {
 		rows, err := db.Pool.Query(t.Context(), query)
 		require.NoError(t, err)
@@ -68,10 +68,10 @@ func TestEnumsOfTheDatabaseAreTheCatalogue(t *testing.T) {
 		require.NoError(t, err)
 		require.ElementsMatch(t, want, got)
 	}
-	for _, e := range (builtin.Catalogue{}).Types() {
+	for _, e := range (packfinderz.Catalogue{}).Types() {
 		var aggregate string
 		require.NoError(t, db.Pool.QueryRow(t.Context(),
-			`SELECT outbox_builtin_aggregate($1)`, e.Name).Scan(&aggregate))
+			`SELECT outbox_packfinderz_aggregate($1)`, e.Name).Scan(&aggregate))
 		require.Equal(t, e.Aggregate, aggregate, e.Name)
 	}
 }

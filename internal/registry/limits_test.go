@@ -30,7 +30,7 @@ func TestEmittersHoldTheLimitsOfTheDestination(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
 			pool := outboxtest.DB(t).Pool
-			types := catalogue.Builtin().WithLimits(kind.Limits)
+			types := catalogue.PackFinderz().WithLimits(kind.Limits)
 			require.NoError(t, types.Apply(t.Context(), pool))
 			recorded, err := catalogue.Recorded(t.Context(), pool)
 			require.NoError(t, err)

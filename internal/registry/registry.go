@@ -16,21 +16,21 @@ import (
 
 // Where a catalogue can come from, besides a file.
 const (
-	Builtin  = "builtin"
-	Database = "database"
+	PackFinderz = "packfinderz"
+	Database    = "database"
 )
 
 // Registry is the catalogue that this process works with.
 type Registry struct {
 	*catalogue.Catalogue
-	// Source is Builtin, Database or the name of a file.
+	// Source is PackFinderz, Database or the name of a file.
 	Source string
 	// Recording is what the database said, where it was asked.
 	Recording catalogue.Recording
 }
 
 // New returns the built-in catalogue.
-func New() *Registry { return &Registry{Catalogue: catalogue.Builtin(), Source: Builtin} }
+func New() *Registry { return &Registry{Catalogue: catalogue.PackFinderz(), Source: PackFinderz} }
 
 // File reads a catalogue from a YAML file. Its schemas cannot leave the file's folder, not by a
 // symbolic link either.
@@ -59,7 +59,7 @@ func Recorded(ctx context.Context, db catalogue.DB) (*Registry, error) {
 	}
 	r := &Registry{Catalogue: recording.Catalogue, Source: Database, Recording: recording}
 	if r.Catalogue == nil {
-		r.Catalogue, r.Source = catalogue.Builtin(), Builtin
+		r.Catalogue, r.Source = catalogue.PackFinderz(), PackFinderz
 	}
 	return r, nil
 }

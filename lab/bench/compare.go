@@ -16,7 +16,7 @@ import (
 
 	"github.com/outboxctl/outboxctl/dispatch"
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/lab/rig"
@@ -133,7 +133,7 @@ func backingOff() bench.Mode {
 }
 
 func pausedTopic() bench.Mode {
-	payment := emit.Event{Type: builtin.TypePaymentSettled, Data: builtin.PaymentSettled{
+	payment := emit.Event{Type: packfinderz.TypePaymentSettled, Data: packfinderz.PaymentSettled{
 		OrderID: uuid.New(), PaymentIntentID: uuid.NewString(), AmountCents: 4200, SettledAt: time.Now(),
 	}}
 	return behindHead(bench.Mode{Name: "paused-topic", Summary: "drain behind --head rows of a topic the broker lacks",
@@ -144,7 +144,7 @@ func pausedTopic() bench.Mode {
 // order is an event like those that are measured.
 func order() emit.Event {
 	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New()}
-	return emit.Event{Type: builtin.TypeOrderCreated, Data: builtin.OrderCreated{CheckoutGroupID: uuid.New(), VendorOrderIDs: ids}}
+	return emit.Event{Type: packfinderz.TypeOrderCreated, Data: packfinderz.OrderCreated{CheckoutGroupID: uuid.New(), VendorOrderIDs: ids}}
 }
 
 // behindHead drains behind rows that cannot be claimed, and have to be left as they are.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/internal/devstack"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
@@ -22,9 +22,9 @@ import (
 // newEvent makes one that the example consumer acts on.
 func newEvent(poison bool) emit.Event {
 	e := emit.Event{
-		ID: uuid.Must(uuid.NewV7()), Type: builtin.TypeLicenseStatusChanged, AggregateID: uuid.NewString(),
-		Data: builtin.LicenseStatusChanged{LicenseID: uuid.New(), StoreID: uuid.New(),
-			Status: builtin.LicenseVerified, Reason: "scoreboard"},
+		ID: uuid.Must(uuid.NewV7()), Type: packfinderz.TypeLicenseStatusChanged, AggregateID: uuid.NewString(),
+		Data: packfinderz.LicenseStatusChanged{LicenseID: uuid.New(), StoreID: uuid.New(),
+			Status: packfinderz.LicenseVerified, Reason: "scoreboard"},
 	}
 	if poison {
 		e.Headers = map[string]string{rig.HeaderHeal: rig.HealAtTheEnd}
@@ -34,7 +34,7 @@ func newEvent(poison bool) emit.Event {
 
 func emitAll(ctx context.Context, pool *pgxpool.Pool, events ...emit.Event) {
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := emit.EmitAll(ctx, tx, events)
+		_, err := packfinderz.EmitAll(ctx, tx, events)
 		return err
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func (w *world) offer(ctx context.Context, o offer) []committed {
 				event.OrderingKey = event.ID.String()
 			}
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				if _, err := emit.Emit(ctx, tx, event); err != nil {
+				if _, err := packfinderz.Emit(ctx, tx, event); err != nil {
 					return err
 				}
 				if c.late {

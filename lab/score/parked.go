@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
@@ -111,7 +111,7 @@ func (s *Session) hotKey(ctx context.Context) result {
 	n := s.size(50_000, 50_000)
 	return s.in(ctx, surroundings{}, func(w *world) result {
 		hot := newEvent(false)
-		license := hot.Data.(builtin.LicenseStatusChanged)
+		license := hot.Data.(packfinderz.LicenseStatusChanged)
 		license.Reason = strings.Repeat("x", 700)
 		hot.Data = license
 		rig.Fill(ctx, w.pool, n, hot, map[string]string{"ordering_key": "'default/hot'"}, s.say)

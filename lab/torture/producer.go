@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outboxctl/outboxctl/emit"
-	"github.com/outboxctl/outboxctl/emit/builtin"
+	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/internal/registry"
 	"github.com/outboxctl/outboxctl/lab/history"
 	"github.com/outboxctl/outboxctl/lab/rig"
@@ -184,7 +184,7 @@ func (p *producer) write(ctx context.Context, tx pgx.Tx, id string, d draft) err
 	if d.byHand() {
 		err = p.insert(ctx, tx, d)
 	} else {
-		_, err = emit.Emit(ctx, tx, d.event)
+		_, err = packfinderz.Emit(ctx, tx, d.event)
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, `INSERT INTO torture_ledger (tx, event_id, data) VALUES ($1, $2, $3)`, id, d.event.ID, d.data())
@@ -217,7 +217,7 @@ func (p *producer) insert(ctx context.Context, tx pgx.Tx, d draft) error {
 }
 
 // handledType is the one the consumers act on.
-const handledType = builtin.TypeLicenseStatusChanged
+const handledType = packfinderz.TypeLicenseStatusChanged
 
 // source makes the events of one producer. It draws everything from its seed.
 type source struct{ random *rand.Rand }
@@ -256,23 +256,23 @@ func (s *source) next() draft {
 	switch s.random.IntN(10) {
 	case 0, 1, 2, 3:
 		d.topic, d.event.Type = "domain", handledType
-		status := []string{builtin.LicensePending, builtin.LicenseVerified,
-			builtin.LicenseRejected}[s.random.IntN(3)]
-		d.event.Data = builtin.LicenseStatusChanged{LicenseID: s.id(), StoreID: s.id(), Status: status,
+		status := []string{packfinderz.LicensePending, packfinderz.LicenseVerified,
+			packfinderz.LicenseRejected}[s.random.IntN(3)]
+		d.event.Data = packfinderz.LicenseStatusChanged{LicenseID: s.id(), StoreID: s.id(), Status: status,
 			Reason: s.text()}
 	case 4, 5:
-		d.topic, d.event.Type = "domain", builtin.TypeOrderStateChanged
-		d.event.Data = builtin.OrderStateChanged{OrderID: s.id(), From: s.text(), To: s.text()}
+		d.topic, d.event.Type = "domain", packfinderz.TypeOrderStateChanged
+		d.event.Data = packfinderz.OrderStateChanged{OrderID: s.id(), From: s.text(), To: s.text()}
 	case 6:
-		d.topic, d.event.Type = "billing", builtin.TypePaymentSettled
-		d.event.Data = builtin.PaymentSettled{OrderID: s.id(), PaymentIntentID: s.text(),
+		d.topic, d.event.Type = "billing", packfinderz.TypePaymentSettled
+		d.event.Data = packfinderz.PaymentSettled{OrderID: s.id(), PaymentIntentID: s.text(),
 			AmountCents: s.random.Int64(), SettledAt: at}
 	case 7:
-		d.topic, d.event.Type = "notifications", builtin.TypeNotificationRequested
-		d.event.Data = builtin.NotificationRequested{RecipientStoreID: s.id(), Type: s.text()}
+		d.topic, d.event.Type = "notifications", packfinderz.TypeNotificationRequested
+		d.event.Data = packfinderz.NotificationRequested{RecipientStoreID: s.id(), Type: s.text()}
 	default:
-		d.topic, d.event.Type = "analytics", builtin.TypeAdCreated
-		d.event.Data = builtin.AdChanged{AdID: s.id(), StoreID: s.id(), At: at}
+		d.topic, d.event.Type = "analytics", packfinderz.TypeAdCreated
+		d.event.Data = packfinderz.AdChanged{AdID: s.id(), StoreID: s.id(), At: at}
 	}
 	switch s.random.IntN(100) {
 	case 0:

@@ -1,4 +1,4 @@
-package builtin
+package packfinderz
 
 import (
 	"encoding/json"

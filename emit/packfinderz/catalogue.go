@@ -1,4 +1,4 @@
-// Package builtin is the catalogue of event types that is compiled into outboxctl, with a struct
+// Package packfinderz is the catalogue of event types that is compiled into outboxctl, with a struct
 // for the payload of each. The whole of it is in types.go: to add an event type, add its name, its
 // entry and its struct there. Where event types are a database enum, a migration adds the name too.
 //
@@ -10,7 +10,7 @@
 //     required field;
 //   - errors name the field and the problem, never the value, so that they may be
 //     logged and stored.
-package builtin
+package packfinderz
 
 import (
 	"bytes"
