@@ -119,6 +119,11 @@ scoreboard: ## measure what docs/proof/scoreboard.md says and write it there (SC
 	$(GO) build -trimpath -o $(BIN)/scoreboard ./lab/cmd/scoreboard
 	$(BIN)/scoreboard -program $(BIN)/outboxctl-failpoints -seed $(SEED) $(SCORE_ARGS) $(SCORES)
 
+.PHONY: bench
+bench: build ## measure bin/outboxctl on servers of its own (BENCH_ARGS="-mode steady -check", BENCH_ARGS=-help)
+	$(GO) build -trimpath -o $(BIN)/bench ./lab/cmd/bench
+	$(BIN)/bench -program $(BIN)/outboxctl $(BENCH_ARGS)
+
 .PHONY: simulate
 simulate: ## run the simulations of dispatcher and operators on SEEDS=1000 new seeds, or from SEED=… on (TRACE=file keeps the last one's)
 	export SIMULATE_SEED=$(if $(filter file,$(origin SEED)),$$(date +%s)000,$(SEED)) SIMULATE_SEEDS=$(or $(SEEDS),1000) SIMULATE_TRACE=$(abspath $(TRACE)); \

@@ -118,8 +118,8 @@ var importRules = []importRule{
 	// What is not linked into what runs in production.
 	{but: []string{"lab"}, inTests: true, deny: []string{"./lab"}, why: "the laboratory knows the product, not the other way around"},
 	{
-		but:  []string{"cmd/dev*.go", "cmd/bench*.go", "internal/bench", "internal/devstack", "internal/outboxtest", "lab"},
-		deny: []string{"./internal/devstack", "./internal/outboxtest"}, why: "only dev, bench and tests start servers",
+		but:  []string{"cmd/dev*.go", "internal/devstack", "internal/outboxtest", "lab"},
+		deny: []string{"./internal/devstack", "./internal/outboxtest"}, why: "only dev and tests start servers",
 	},
 	{
 		but:  []string{"dispatch/dispatchtest", "internal/devstack", "internal/outboxtest", "lab"},
@@ -504,7 +504,7 @@ func TestHouseRulesAreBroken(t *testing.T) {
 		{"cmd/a.go", imports("github.com/olekukonko/tablewriter"), "draw tables"},
 		{"cmd/a_test.go", imports("./lab/rig"), "the laboratory knows the product"},
 		{"lab/torture/a.go", imports("./lab/rig"), ""},
-		{"cmd/publish.go", imports("./internal/devstack"), "only dev, bench and tests start servers"},
+		{"cmd/publish.go", imports("./internal/devstack"), "only dev and tests start servers"},
 		{"cmd/dev_view.go", imports("./internal/devstack"), ""},
 		{"cmd/a.go", imports("testing"), "test code stays out of the binary"},
 		{"cmd/a.go", imports("testing/fstest"), ""},

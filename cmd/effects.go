@@ -17,8 +17,6 @@ func effectOf(cmd *cobra.Command) cli.Effect {
 	switch {
 	case slices.Contains(looking(), path):
 		return cli.Effect{}
-	case path == "bench":
-		return cli.Effect{Writes: true, With: []string{"database-url"}} // otherwise on a server of its own
 	case cmd.Flags().Lookup("dry-run") != nil:
 		return cli.Effect{Writes: true, Unless: []string{"dry-run"}}
 	default:

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/cleanup"
 	"github.com/outboxctl/outboxctl/internal/cli"
@@ -35,7 +34,6 @@ func jsonObjects() map[string][]any {
 		"audit":             {dlq.AuditRun{}},
 		"audit show":        {dlq.AuditRunResult{}},
 		"audit undo":        {dlq.Outcome{}, outbox.PauseResult{}},
-		"bench":             {bench.Report{}},
 		"cleanup":           {cleanup.Result{}, cleanup.Plan{}, cli.Found[*cleaned]{}},
 		"config contexts":   {contextEntry{}},
 		"config view":       {ui.Setting{}},

@@ -40,7 +40,7 @@ func lockOutbox(t *testing.T, url string) (pid uint32) {
 func TestALockedTableNamesWhoHoldsIt(t *testing.T) {
 	t.Parallel()
 	others := []string{
-		"", "bench", "completion bash", "completion fish", "completion zsh", "config contexts", "config use-context", "config view",
+		"", "completion bash", "completion fish", "completion zsh", "config contexts", "config use-context", "config view",
 		"consume", "dev", "environment", "exit-codes", "help", "init", "migrate", "migrate grants", "publish", "topic ensure", "topic list", "ui", "version",
 	}
 	// With the built-in catalogue these read no table before they write one, or none at all.

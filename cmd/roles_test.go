@@ -72,8 +72,8 @@ func TestCommandRoleMatrix(t *testing.T) {
 		"plan stop":       operator,
 	}
 	for path, writer := range writers() {
-		if path == "bench" || path == "topic ensure" {
-			continue // a database of its own, and the broker's rights
+		if path == "topic ensure" {
+			continue // the broker's rights
 		}
 		roles, known := allowed[path]
 		require.True(t, known, "say which roles may %q", path)

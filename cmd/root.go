@@ -57,7 +57,7 @@ Settings come from flags, then environment, then a file, then defaults; see outb
 		newWhyCmd(app), newAuditCmd(app))
 	addTo(root, groupSetUp,
 		newInitCmd(app), newMigrateCmd(app), newTopicCmd(app), newRegistryCmd(app),
-		newBenchCmd(app), newConfigCmd(app), newVersionCmd(app))
+		newConfigCmd(app), newVersionCmd(app))
 	root.AddCommand(newHelpTopics(app)...)
 	root.InitDefaultCompletionCmd()
 	dropPowerShell(root)

@@ -30,7 +30,6 @@ func canaryArgs() map[string][]string {
 		"audit":              nil,
 		"audit show":         {id},
 		"audit undo":         {id, "--yes"},
-		"bench":              {"--events", "1"},
 		"check":              {"--max-backlog", "1"},
 		"cleanup":            {"--older-than", "1d", "--dlq-older-than", "1d", "--inbox-older-than", "30d"},
 		"completion bash":    nil,
@@ -185,10 +184,6 @@ func runWithCanary(t *testing.T, servers canaryServers) {
 		}
 		args, known := more[path]
 		require.True(t, known, "give %q its arguments, so that it is tried", path)
-		// Only the flag makes bench use another server; without it, it starts one, which is no failure.
-		if path == "bench" && !servers.asFlags {
-			return
-		}
 		requireNoCanary(t, servers, append(strings.Fields(path), args...))
 	})
 	requireNoCanary(t, servers, []string{"__complete", "dlq", "show", ""})

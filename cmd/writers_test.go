@@ -96,8 +96,6 @@ type writer struct {
 	// prepare puts the world into the state that the command changes; nil: it is in it.
 	prepare func(w *writerWorld)
 	args    func(w *writerWorld) []string
-	// elsewhere: what it changes is not in the world, so only its refusal can be seen.
-	elsewhere bool
 }
 
 // writers has every command of effects that writes.
@@ -118,7 +116,6 @@ func writers() map[string]writer {
 	const data = `{"licenseId":"11111111-1111-7111-8111-111111111111","storeId":"11111111-1111-7111-8111-111111111111","status":"verified"}`
 	return map[string]writer{
 		"audit undo":      {args: with(func(w *writerWorld) string { return w.run }, "--yes")},
-		"bench":           {args: func(w *writerWorld) []string { return []string{"--database-url", w.db.URL} }, elsewhere: true},
 		"cleanup":         {args: words("--older-than", "1d")},
 		"consume":         {prepare: func(w *writerWorld) { w.ok("publish", "--once") }, args: words("--example", "--count", "1", "--http-addr", "127.0.0.1:0")},
 		"dlq discard":     {args: with(dead, "--yes")},

@@ -57,12 +57,13 @@ run_step() {
 	case $1 in
 	test) "$GO" list -m -f '{{.Dir}}' | while read -r module; do (cd "$module" && "$GO" test -timeout 15m ./...) || exit 1; done ;;
 	torture) make --no-print-directory torture-short ;;
-	bench) bin/outboxctl bench --mode drain -o json ;;
+	bench) bin/bench -program bin/outboxctl -mode drain -json ;;
 	esac
 }
 
 majors=${*:-14 15 16 17 18}
 make --no-print-directory build
+"$GO" build -trimpath -o bin/bench ./lab/cmd/bench
 failed=0
 table='| PostgreSQL | '"${steps// / | }"' |'
 for major in $majors; do

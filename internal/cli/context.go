@@ -355,9 +355,8 @@ func ReportContexts[T any](a *App, found []Found[T]) error {
 type Effect struct {
 	// Writes: it changes something there, or may.
 	Writes bool
-	// Unless are the flags with which it only looks, and With the only ones with which it writes, if
-	// there are any.
-	Unless, With []string
+	// Unless are the flags with which it only looks.
+	Unless []string
 }
 
 // RefuseReadOnly refuses a command that would write to a context that is read-only.
@@ -366,8 +365,7 @@ func (a *App) RefuseReadOnly(cmd *cobra.Command, e Effect) error {
 		text, given := a.Flag(flag)
 		return given && text != "" && text != "false"
 	}
-	if !e.Writes || slices.ContainsFunc(e.Unless, on) || len(e.With) > 0 &&
-		!slices.ContainsFunc(e.With, on) {
+	if !e.Writes || slices.ContainsFunc(e.Unless, on) {
 		return nil
 	}
 	for _, name := range a.Several() {

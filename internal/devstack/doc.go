@@ -1,5 +1,5 @@
 // Package devstack starts the servers outboxctl needs on one machine: PostgreSQL from installed
-// binaries, Redis, and a Pub/Sub fake. Tests, `outboxctl dev` and `outboxctl bench` all start them
+// binaries, Redis, and a Pub/Sub fake. Tests, `outboxctl dev` and the laboratory all start them
 // here, so what is tested is what runs.
 //
 // What a caller may rely on:

@@ -4,16 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outboxctl/outboxctl/internal/bench"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
@@ -31,10 +28,10 @@ type Emission struct {
 
 // EmitWay is one of them: microseconds per event, the tenth part of the turns that took least.
 type EmitWay struct {
-	Installation string  `json:"installation"`
-	Name         string  `json:"name"`
-	Processor    float64 `json:"processorMicros,omitempty"`
-	Clock        float64 `json:"clockMicros"`
+	Catalogue string  `json:"catalogue"`
+	Name      string  `json:"name"`
+	Processor float64 `json:"processorMicros,omitempty"`
+	Clock     float64 `json:"clockMicros"`
 	// Over is the processor time over that of the INSERT, or the clock's where the system does not
 	// say.
 	Over float64 `json:"overInsert"`
@@ -46,29 +43,27 @@ type EmitWay struct {
 	cpu, wall []float64
 }
 
-// Lines prints it for a person.
-func (e *Emission) Lines(line func(name, format string, args ...any)) {
+// lines prints it for a person.
+func (e *Emission) lines(line func(name, format string, args ...any)) {
 	for _, w := range e.Ways {
-		line(w.Installation+", "+w.Name, "%.1f µs of the database's processor, %.1f µs by the clock; %.2f × the INSERT", w.Processor, w.Clock, w.Over)
+		line(w.Catalogue+", "+w.Name, "%.1f µs of the database's processor, %.1f µs by the clock; %.2f × the INSERT", w.Processor, w.Clock, w.Over)
 	}
 }
 
-func emitting(ctx context.Context, s *bench.Session) *bench.Report {
+func emitting(ctx context.Context, s *Session, p Params) *Report {
 	all := &Emission{}
-	var report *bench.Report
-	for _, installation := range installations()[:3] {
-		p := s.Params
-		p.Installation = installation
-		report = with(ctx, s, p, func(r *bench.Trial) *bench.Report {
-			all.Ways = append(all.Ways, emitWays(ctx, r)...)
-			return r.NewReport()
+	var report *Report
+	for _, p := range []Params{p, p.withTypes("object")} {
+		report = s.trial(ctx, p, func(t *Trial) *Report {
+			all.Ways = append(all.Ways, emitWays(ctx, t)...)
+			return t.report()
 		})
 	}
-	report.Variant, report.Events, report.Extra = "", 0, all
-	if s.Params.Check {
+	report.Extra = all
+	if p.Check {
 		for _, w := range all.Ways {
 			if !strings.HasSuffix(w.Name, "INSERT") {
-				report.AtMost(w.Installation+": "+w.Name+" over an INSERT", w.Over, maxEmitCost)
+				report.AtMost(w.Catalogue+": "+w.Name+" over an INSERT", w.Over, maxEmitCost)
 			}
 		}
 	}
@@ -77,16 +72,12 @@ func emitting(ctx context.Context, s *bench.Session) *bench.Report {
 
 // emitWays measures every way in turns, each on a connection of its own. A single event is a
 // transaction of its own.
-func emitWays(ctx context.Context, r *bench.Trial) []EmitWay {
-	kind := "order_created"
-	if r.Params.Installation.Retype != nil {
-		kind = typeName(0)
-	}
-	data := `{"note": "` + strings.Repeat("x", max(r.Params.PayloadBytes-100, 1)) + `"}`
-	ways := waysOf(kind, data)
+func emitWays(ctx context.Context, t *Trial) []EmitWay {
+	t.say("emit: %d types", len(t.types))
+	ways := waysOf(t.types[0].name, `{"note": "`+strings.Repeat("x", max(t.PayloadBytes-100, 1))+`"}`)
 	for i := range ways {
 		w := &ways[i]
-		w.Installation, w.conn = r.Params.Installation.Name, rig.Must(pgx.Connect(ctx, r.DB.URL))
+		w.Catalogue, w.conn = fmt.Sprintf("%d types", len(t.types)), rig.Must(pgx.Connect(ctx, t.url))
 		defer func() { _ = w.conn.Close(context.WithoutCancel(ctx)) }() // the database is dropped
 		w.turn(ctx, 10)
 		w.cpu, w.wall = nil, nil
@@ -120,35 +111,21 @@ func (w *EmitWay) turn(ctx context.Context, n int) {
 	for i := range calls {
 		calls[i] = w.args(w.per)
 	}
-	pid, began := w.conn.PgConn().PID(), time.Now()
-	before := backendTime(pid)
+	pid, began := fmt.Sprint(w.conn.PgConn().PID()), time.Now()
+	before := scheduled(pid)
 	for _, args := range calls {
 		rig.Must(w.conn.Exec(ctx, w.sql, args...))
 	}
 	events := float64(n * w.per)
-	w.cpu = append(w.cpu, float64((backendTime(pid)-before).Nanoseconds())/1000/events)
+	w.cpu = append(w.cpu, float64((scheduled(pid)-before).Nanoseconds())/1000/events)
 	w.wall = append(w.wall, float64(time.Since(began).Nanoseconds())/1000/events)
-}
-
-// backendTime is the processor time of a local backend; zero where the system does not say.
-func backendTime(pid uint32) time.Duration {
-	used, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
-	if err != nil {
-		return 0
-	}
-	first, _, _ := strings.Cut(string(used), " ")
-	ns, err := strconv.ParseInt(first, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(ns)
 }
 
 // waysOf are the INSERT and what is compared with it, singly and in bulk.
 func waysOf(kind, data string) []EmitWay {
 	row := func() []any {
 		id := rig.Must(uuid.NewV7()).String()
-		return []any{id, kind, "checkout_group", uuid.NewString(),
+		return []any{id, kind, aggregate, uuid.NewString(),
 			`{"version": 1, "eventId": "` + id + `", "occurredAt": "2026-01-02T03:04:05.123456Z", "data": ` + data + `}`}
 	}
 	const insert = `INSERT INTO outbox_events (id, event_type, aggregate_type, aggregate_id, payload_json) VALUES `
@@ -175,8 +152,7 @@ func waysOf(kind, data string) []EmitWay {
 	one := func(int) []any { return []any{kind, uuid.NewString(), data} }
 	return []EmitWay{
 		{Name: "INSERT", per: 1, sql: insert + "($1, $2, $3, $4, $5)", args: func(int) []any { return row() }},
-		{Name: "outbox_emit of a uuid", per: 1, sql: `SELECT id, already_enqueued FROM outbox_emit($1, NULL, $2::uuid, $3)`, args: one},
-		{Name: "outbox_emit of a text", per: 1, sql: `SELECT id, already_enqueued FROM outbox_emit($1, NULL, $2::text, $3)`, args: one},
+		{Name: "outbox_emit", per: 1, sql: `SELECT id, already_enqueued FROM outbox_emit($1, NULL, $2::text, $3)`, args: one},
 		{Name: fmt.Sprintf("%d in an INSERT", emitBulk), per: emitBulk, sql: insert + strings.Join(tuples, ", "), args: func(n int) (args []any) {
 			for range n {
 				args = append(args, row()...)

@@ -8,14 +8,16 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // Cutter stands between producers and the database and now and then cuts a connection at the worst
-// moment: the COMMIT is delivered, its answer is not.
+// moment: the COMMIT is delivered, its answer is not. It counts how often an answer was waited for.
 type Cutter struct {
-	listener net.Listener
-	server   string
-	share    float64
+	listener   net.Listener
+	server     string
+	share      float64
+	roundTrips atomic.Int64
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -38,6 +40,9 @@ func NewCutter(server string, share float64, random *rand.Rand) (*Cutter, error)
 
 // Addr is where producers connect.
 func (c *Cutter) Addr() string { return c.listener.Addr().String() }
+
+// RoundTrips is how often something was asked and answered.
+func (c *Cutter) RoundTrips() int64 { return c.roundTrips.Load() }
 
 // Close ends the cutter and every connection through it, and says how many answers it swallowed.
 func (c *Cutter) Close() int {
@@ -81,18 +86,20 @@ func (c *Cutter) serve(client net.Conn) {
 		c.mu.Unlock()
 	}()
 	cut := make(chan struct{})
+	var asked atomic.Bool
 	var answers sync.WaitGroup
-	answers.Go(func() { c.answers(client, server, cut) })
-	c.requests(client, server, cut)
+	answers.Go(func() { c.answers(client, server, cut, &asked) })
+	c.requests(client, server, cut, &asked)
 	_ = server.Close()
 	answers.Wait()
 }
 
 // requests carries what the client says. Before a COMMIT that is to be cut it closes the way back.
-func (c *Cutter) requests(client, server net.Conn, cut chan<- struct{}) {
+func (c *Cutter) requests(client, server net.Conn, cut chan<- struct{}, asked *atomic.Bool) {
 	buf := make([]byte, 1<<16)
-	for armed := true; ; {
+	for armed := c.share > 0; ; {
 		n, err := client.Read(buf)
+		asked.Store(n > 0)
 		if armed && n > 0 && isCommit(buf[:n]) && c.chosen() {
 			armed = false
 			close(cut)
@@ -105,10 +112,13 @@ func (c *Cutter) requests(client, server net.Conn, cut chan<- struct{}) {
 
 // answers carries what the server says, until the way back is cut: then it waits for the server to
 // have answered, so that the COMMIT is surely done, and hangs up.
-func (c *Cutter) answers(client, server net.Conn, cut <-chan struct{}) {
+func (c *Cutter) answers(client, server net.Conn, cut <-chan struct{}, asked *atomic.Bool) {
 	buf := make([]byte, 1<<16)
 	for {
 		n, err := server.Read(buf)
+		if asked.CompareAndSwap(true, false) {
+			c.roundTrips.Add(1)
+		}
 		select {
 		case <-cut:
 			if tcp, ok := client.(*net.TCPConn); ok {

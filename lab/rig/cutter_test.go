@@ -40,6 +40,7 @@ func TestACutCommitIsCommitted(t *testing.T) {
 		require.Equal(t, share == 1, err != nil, "share %v: %v", share, err)
 		require.Equal(t, share == 1, conn.IsClosed())
 		require.Equal(t, cuts, cutter.Close())
+		require.GreaterOrEqual(t, cutter.RoundTrips(), int64(3), "connect, begin, insert")
 		var n int
 		require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT count(*) FROM kept WHERE share = $1`, share).Scan(&n))
 		require.Equal(t, 1, n, "share %v", share)

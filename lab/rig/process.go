@@ -75,6 +75,11 @@ func (c *Child) Killed() bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
+// Processor is the processor time that a program took that is done.
+func (c *Child) Processor() time.Duration {
+	return c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
+}
+
 // Exit describes how a program that is done has ended.
 func (c *Child) Exit() string {
 	if c.Killed() {

@@ -9,15 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outboxctl/outboxctl/internal/bench"
-	measuring "github.com/outboxctl/outboxctl/lab/bench"
+	"github.com/outboxctl/outboxctl/lab/bench"
 	"github.com/outboxctl/outboxctl/lab/check"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 func (s *Session) measure(ctx context.Context, p bench.Params) (_ *bench.Report, exact bool) {
-	p.Check = true
-	p.Progress = func(format string, args ...any) { s.say("  "+format, args...) }
+	p.Check, p.Program, p.Log = true, s.Program, s.Log
 	report, err := bench.Run(ctx, p)
 	if errors.Is(err, bench.ErrWrong) {
 		return report, false
@@ -29,7 +27,7 @@ func (s *Session) measure(ctx context.Context, p bench.Params) (_ *bench.Report,
 // pinnedXmin is R12.
 func (s *Session) pinnedXmin(ctx context.Context) result {
 	lasts := s.lasts(time.Minute, 3*time.Minute)
-	r, exact := s.measure(ctx, bench.Params{Mode: measuring.PinnedXmin(), Rate: 800, Duration: lasts})
+	r, exact := s.measure(ctx, bench.Params{Mode: "pinned-xmin", Sizes: bench.Sizes{Rate: 800, Duration: lasts}})
 	if !exact {
 		return judge(false, true, "%s: %+v", lasts, r.Delivery)
 	}
@@ -42,8 +40,7 @@ func (s *Session) pinnedXmin(ctx context.Context) result {
 // manyEvents is R13.
 func (s *Session) manyEvents(ctx context.Context) result {
 	n := s.size(400_000, 1_000_000)
-	r, exact := s.measure(ctx, bench.Params{Mode: measuring.Backlog(), Head: n, Processes: true,
-		Executable: s.Program})
+	r, exact := s.measure(ctx, bench.Params{Mode: "backlog", Sizes: bench.Sizes{Head: n}})
 	small := r
 	if len(r.Compared) > 0 {
 		small = r.Compared[0]
@@ -54,8 +51,7 @@ func (s *Session) manyEvents(ctx context.Context) result {
 
 // steady is R22.
 func (s *Session) steady(ctx context.Context) result {
-	params := bench.Params{Mode: bench.Steady(), Rate: 200,
-		Duration: s.lasts(20*time.Second, time.Minute)}
+	params := bench.Params{Mode: "steady", Sizes: bench.Sizes{Rate: 200, Duration: s.lasts(20*time.Second, time.Minute)}}
 	hint, exact := s.measure(ctx, params)
 	params.NoWake = true
 	poll, exactToo := s.measure(ctx, params)

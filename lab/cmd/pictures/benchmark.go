@@ -3,56 +3,34 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
-	"strconv"
 	"text/template"
 
 	"github.com/dustin/go-humanize"
 
-	engine "github.com/outboxctl/outboxctl/internal/bench"
-	modes "github.com/outboxctl/outboxctl/lab/bench"
+	"github.com/outboxctl/outboxctl/lab/bench"
 	"github.com/outboxctl/outboxctl/lab/rig"
 )
 
 // drawBenchmark measures how fast a backlog gets to the broker with outboxctl, with a River worker
-// that publishes one event per job, and with a row-by-row loop: in turns, on private PostgreSQL
-// servers with the settings PostgreSQL ships with and on the same Pub/Sub fake. The better of their
-// rounds counts.
+// that publishes one event per job, and with the loop that most people write first: in turns, on the
+// same private PostgreSQL and Pub/Sub fake. The better of their rounds counts.
 func drawBenchmark(ctx context.Context, program string, events, rounds int, out string) {
-	contenders := []*contender{
-		{name: "outboxctl publish", measure: func() float64 { return drain(ctx, program, events) }},
-		{name: "River worker", measure: func() float64 { return river(ctx, events) }},
-		{name: "row by row", measure: func() float64 { // the loop most people write first
-			return rig.Must(engine.Run(ctx, engine.Params{Mode: modes.RowByRow(), Events: events / 10})).EventsPerSecond
-		}},
-	}
-	for round := range rounds {
-		for _, c := range contenders {
-			rate := c.measure()
-			fmt.Fprintf(os.Stderr, "round %d  %-18s %8.0f events/s\n", round+1, c.name, rate)
-			c.best = max(c.best, rate)
-		}
+	report := rig.Must(bench.Run(ctx, bench.Params{
+		Mode: "compared", Program: program, Sizes: bench.Sizes{Events: events}, Rounds: rounds, Log: os.Stderr,
+	}))
+	rig.Check(report.WriteText(os.Stderr))
+	contenders := []contender{{"outboxctl publish", report.EventsPerSecond}}
+	for _, other := range report.Compared {
+		contenders = append(contenders, contender{other.Mode, other.EventsPerSecond})
 	}
 	rig.Check(os.WriteFile(out, draw(contenders, events), 0o644))
 }
 
 // A contender is one way of publishing a backlog.
 type contender struct {
-	name    string
-	measure func() (eventsPerSecond float64)
-	best    float64
-}
-
-// drain lets the program measure itself in a process of its own.
-func drain(ctx context.Context, program string, events int) float64 {
-	measured := exec.CommandContext(ctx, program, "bench", "--mode", "drain", "--events", strconv.Itoa(events), "-o", "json")
-	measured.Stderr = os.Stderr
-	var report engine.Report
-	rig.Check(json.Unmarshal(rig.Must(measured.Output()), &report))
-	return report.EventsPerSecond
+	name string
+	best float64 // events per second
 }
 
 const (
@@ -81,7 +59,7 @@ type drawn struct {
 	Y, Text, Length, End int
 }
 
-func draw(contenders []*contender, events int) []byte {
+func draw(contenders []contender, events int) []byte {
 	most := 0.0
 	for _, c := range contenders {
 		most = max(most, c.best)
