@@ -200,8 +200,8 @@ tidy: ## tidy go.mod and go.sum of every module
 	scripts/tidy.sh
 
 .PHONY: generate
-generate: ## write the generated files again (completions, man pages, configuration reference, manifests)
-	@rm -rf completions docs/man
+generate: ## write the generated files again (completions, configuration reference, manifests)
+	@rm -rf completions
 	$(GO) run -trimpath ./tools/generate .
 	cd tools/chart && GOWORK=off $(GO) run . ../..
 

@@ -67,9 +67,14 @@ func Run(ctx context.Context, args []string, streams cli.Streams, environ []stri
 	return cli.ExitCode(err)
 }
 
-// WriteReference writes everything that is generated from the command tree below dir.
-func WriteReference(dir string) error {
+// WriteReference writes what is generated from the command tree and kept in git below dir.
+func WriteReference(dir string) error { return cli.WriteReference(dir, silentRoot()) }
+
+// WriteManPages writes the man pages of a release into dir.
+func WriteManPages(dir string) error { return cli.WriteManPages(dir, silentRoot()) }
+
+func silentRoot() *cobra.Command {
 	app := cli.NewApp(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, nil)
 	app.Build = buildVersion()
-	return cli.WriteReference(dir, newRootCmd(app))
+	return newRootCmd(app)
 }

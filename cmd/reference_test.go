@@ -39,13 +39,13 @@ func TestWriteReferenceIsRepeatable(t *testing.T) {
 	for _, name := range []string{"completions/outboxctl.bash", "completions/_outboxctl", "completions/outboxctl.fish"} {
 		require.Contains(t, files[name], "__complete", name)
 	}
-	require.NotContains(t, files["docs/man/outboxctl.1"], "1970")
+	require.Len(t, files, 4)
 }
 
-func TestWriteReferenceHasAPageForEveryCommand(t *testing.T) {
+func TestEveryCommandHasAManPage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, WriteReference(dir))
+	require.NoError(t, WriteManPages(dir))
 	files := readTree(t, dir)
 
 	pages := 0
@@ -54,8 +54,9 @@ func TestWriteReferenceHasAPageForEveryCommand(t *testing.T) {
 		if c.HasParent() && !c.IsAvailableCommand() && !c.IsAdditionalHelpTopicCommand() {
 			return
 		}
-		name := "docs/man/" + strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1"
+		name := strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1"
 		require.Contains(t, files[name], c.Short, name)
+		require.NotContains(t, files[name], "1970", "the same commit makes the same release")
 		pages++
 		for _, sub := range c.Commands() {
 			walk(sub)

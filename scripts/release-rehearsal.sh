@@ -71,7 +71,7 @@ fi
 say 'the archive, with its man pages and completions'
 mkdir -p "$work/archive" "$work/share/man/man1"
 tar -xzf dist/outboxctl_*_"$(go env GOOS)_$host".tar.gz -C "$work/archive"
-cp "$work"/archive/docs/man/*.1 "$work/share/man/man1"
+cp "$work"/archive/man/*.1 "$work/share/man/man1"
 if command -v man >/dev/null; then
 	MANPATH=$work/share/man man outboxctl-publish | grep -q 'outboxctl publish' || fail 'man does not show outboxctl-publish'
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when something that is derived from the code is not what the code gives now: completions, man pages, the
-# configuration reference, go.mod and go.sum of every module, the formatting. It changes nothing and does not need git.
+# Fails when something that is derived from the code is not what the code gives now: completions, the configuration
+# reference, go.mod and go.sum of every module, the formatting. It changes nothing and does not need git.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,7 @@ complain() {
 }
 
 "${GO:-go}" run -trimpath ./tools/generate "$fresh"
-for path in completions docs/man docs/configuration.md; do
+for path in completions docs/configuration.md; do
 	diff -ru "$path" "$fresh/$path" >&2 || complain "$path is not current: run make generate"
 done
 

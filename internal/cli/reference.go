@@ -16,18 +16,27 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// WriteReference writes everything that is generated from the command tree below dir: shell
-// completions, man pages and the configuration reference. The same code writes the same bytes, so a
-// comparison shows what is stale.
+// WriteReference writes what is generated from the command tree and kept in git below dir: shell
+// completions and the configuration reference. The same code writes the same bytes, so a comparison
+// shows what is stale.
 func WriteReference(dir string, root *cobra.Command) error {
-	root.DisableAutoGenTag = true
-	files := map[string]func(io.Writer) error{
+	return writeFiles(dir, map[string]func(io.Writer) error{
 		"completions/outboxctl.bash": func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
 		"completions/_outboxctl":     root.GenZshCompletion,
 		"completions/outboxctl.fish": func(w io.Writer) error { return root.GenFishCompletion(w, true) },
 		"docs/configuration.md":      WriteConfigReference,
-	}
-	addManPages(files, root)
+	})
+}
+
+// WriteManPages writes a page for every command that help shows into dir. A release makes them.
+func WriteManPages(dir string, root *cobra.Command) error {
+	root.DisableAutoGenTag = true
+	pages := map[string]func(io.Writer) error{}
+	addManPages(pages, root)
+	return writeFiles(dir, pages)
+}
+
+func writeFiles(dir string, files map[string]func(io.Writer) error) error {
 	for name, write := range files {
 		var content bytes.Buffer
 		if err := write(&content); err != nil {
@@ -44,13 +53,12 @@ func WriteReference(dir string, root *cobra.Command) error {
 	return nil
 }
 
-// addManPages adds one page per command that help shows.
 func addManPages(files map[string]func(io.Writer) error, cmd *cobra.Command) {
 	if cmd.HasParent() && !cmd.IsAvailableCommand() && !cmd.IsAdditionalHelpTopicCommand() {
 		return
 	}
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
-	files["docs/man/"+name+".1"] = func(w io.Writer) error { return writeManPage(w, cmd, name) }
+	files[name+".1"] = func(w io.Writer) error { return writeManPage(w, cmd, name) }
 	for _, sub := range cmd.Commands() {
 		addManPages(files, sub)
 	}
@@ -58,8 +66,7 @@ func addManPages(files map[string]func(io.Writer) error, cmd *cobra.Command) {
 
 var manDate = regexp.MustCompile(`(?m)^(\.TH "[^"]*" "1") "[^"]*"`)
 
-// writeManPage leaves the date out: a page that changes every month by itself could not be
-// compared.
+// writeManPage leaves the date out: the same commit makes the same release.
 func writeManPage(w io.Writer, cmd *cobra.Command, name string) error {
 	epoch := time.Unix(0, 0).UTC()
 	header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Date: &epoch, Source: "outboxctl", Manual: "outboxctl"}

@@ -1,5 +1,5 @@
-// Command generate writes the files that are derived from the command tree into the folder it is
-// given.
+// Command generate writes what is derived from the command tree and kept in git into the folder it
+// is given, or with -man the man pages of a release.
 package main
 
 import (
@@ -10,11 +10,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: generate DIR")
+	args, write := os.Args[1:], cmd.WriteReference
+	if len(args) > 0 && args[0] == "-man" {
+		args, write = args[1:], cmd.WriteManPages
+	}
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "usage: generate [-man] DIR")
 		os.Exit(2)
 	}
-	if err := cmd.WriteReference(os.Args[1]); err != nil {
+	if err := write(args[0]); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
