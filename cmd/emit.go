@@ -30,9 +30,8 @@ type emitOptions struct {
 	in                                  cli.DurationFlag
 	headers                             []string
 
-	stdin, atomic, dryRun bool
-	txSize                int
-	output                cli.Output
+	stdin, dryRun bool
+	output        cli.Output
 }
 
 func (o *emitOptions) given(flag string) bool {
@@ -51,13 +50,12 @@ printed, by default its id.
 
 One event is described by flags. With --stdin, each line of standard input is an event as a JSON
 object with the names type, aggregateId, data and, where needed, aggregateType, dedupeKey, tenantId,
-namespace, headers, occurredAt, actor, orderingKey, byAggregate, deliverAt. Lines are written in
-transactions of --tx-size events, or all in one with --atomic; ids are printed once they are
-committed. A feed that falls silent is committed after two seconds.
+namespace, headers, occurredAt, actor, orderingKey, byAggregate, deliverAt. All lines are one
+transaction, which lasts as long as the input: a bad line is named with its number and its fields,
+and then nothing is written. Ids are printed once they are committed.
 
-A bad line is named with its number and its fields, and no line of its transaction is written. The
-exit code is then 2, or 5 when earlier transactions are committed; the summary says at which line to
-continue.`,
+The exit code is 5 when the connection broke during COMMIT, so that all events may be written or
+none: with a dedupe key they can be sent again.`,
 		Example: `  outboxctl emit --type license_status_changed --aggregate-id $LICENSE \
     --data '{"licenseId":"'$LICENSE'","storeId":"'$STORE'","status":"verified"}' --dedupe-key verified/$LICENSE
   outboxctl emit --type media_uploaded --aggregate-id $MEDIA --data @media.json --header traceparent=$TRACEPARENT
@@ -81,9 +79,7 @@ continue.`,
 	f.StringVar(&opts.deliverAt, "deliver-at", "", "publish it then and not before, RFC 3339")
 	f.Var(&opts.in, "in", "publish it after this time and not before, such as 2h")
 	f.StringVar(&opts.occurredAt, "occurred-at", "", "when it happened, RFC 3339 (default now)")
-	f.BoolVar(&opts.stdin, "stdin", false, "read events from standard input, one JSON object per line")
-	f.BoolVar(&opts.atomic, "atomic", false, "with --stdin: write all lines in one transaction, or none")
-	f.IntVar(&opts.txSize, "tx-size", outbox.DefaultTxSize, "with --stdin: events per transaction")
+	f.BoolVar(&opts.stdin, "stdin", false, "read events from standard input, one JSON object per line, and write all or none")
 	f.BoolVar(&opts.dryRun, "dry-run", false, "check the events and write nothing; needs no database")
 	cli.AddOutputFlags(cmd, &opts.output, cli.FormatID, cli.FormatTable, cli.FormatWide, cli.FormatJSON, cli.FormatJSONL)
 	return cmd
@@ -102,9 +98,6 @@ func runEmit(ctx context.Context, opts *emitOptions) error {
 	var params outbox.EmitParams
 	if opts.stdin {
 		params.Lines = opts.app.In
-		if !opts.atomic {
-			params.TxSize = opts.txSize
-		}
 	} else {
 		if err := opts.readEvent(); err != nil {
 			return err
@@ -132,12 +125,12 @@ func (o *emitOptions) checkEvents(ctx context.Context, params outbox.EmitParams)
 	if err != nil {
 		return err
 	}
-	result, err := dlq.New(nil, types).Emit(ctx, params)
+	valid, err := dlq.New(nil, types).Emit(ctx, params)
 	switch {
 	case err != nil || !o.dryRun:
 		return err
 	case o.stdin:
-		fmt.Fprintf(o.app.Err, "valid: %s; nothing written\n", words.Counted(int64(result.Events), "event"))
+		fmt.Fprintf(o.app.Err, "valid: %s; nothing written\n", words.Counted(int64(len(valid)), "event"))
 	default:
 		topic := types.TopicOf(o.event.Namespace, o.event.Type)
 		fmt.Fprintf(o.app.Err, "valid: %s would be published on %s; nothing written\n", o.event.Type, topic)
@@ -145,38 +138,40 @@ func (o *emitOptions) checkEvents(ctx context.Context, params outbox.EmitParams)
 	return nil
 }
 
-// emit writes the events and prints each transaction's once it is committed.
+// emit writes the events, and prints them once they are committed.
 func (o *emitOptions) emit(ctx context.Context, box *dlq.Outbox, params outbox.EmitParams) error {
-	// Ids leave in one piece per transaction: a system call for each would be a tenth of the work.
-	buffer := bufio.NewWriterSize(o.app.Out, 64<<10)
-	list := o.list(buffer)
-	advance, done := func(int64) {}, func() {}
-	if o.stdin && !o.app.OutTTY { // on a terminal the ids themselves are the progress
+	done := func() {}
+	if o.stdin {
 		bar := o.app.NewProgress("emit", -1)
-		advance, done = bar.Add, bar.Done
-	}
-	params.Committed = func(events []outbox.Emitted) error {
-		for _, e := range events {
-			if err := list.Write(e); err != nil {
-				return fmt.Errorf("print ids of committed events: %w", err)
-			}
-		}
-		if err := buffer.Flush(); err != nil {
-			return fmt.Errorf("print ids of committed events: %w", err)
-		}
-		advance(int64(len(events)))
-		return nil
+		params.Wrote = func(events int) { bar.Add(int64(events)) }
+		done = bar.Done
 	}
 	start := o.app.Now()
-	result, err := box.Emit(ctx, params)
+	written, err := box.Emit(ctx, params)
 	done()
-	if err == nil || result.Events > 0 {
-		if closeErr := errors.Join(list.Close(), buffer.Flush()); err == nil {
-			err = closeErr // after another error only the end of the list is missing
+	if err != nil {
+		if kind, _ := fault.KindOf(err); o.stdin && kind != fault.Partial {
+			fmt.Fprintf(o.app.Err, "%s: nothing written\n", either(ctx.Err() != nil, "interrupted", "stopped"))
+		}
+		return err
+	}
+	o.summarise(written, o.app.Now().Sub(start))
+	if err := o.print(written); err != nil {
+		return fault.As(fault.Partial, fmt.Errorf("all events are committed; print their ids: %w", err))
+	}
+	return nil
+}
+
+func (o *emitOptions) print(written []outbox.Emitted) error {
+	// Ids leave in large pieces: a system call for each would be a tenth of the work.
+	buffer := bufio.NewWriterSize(o.app.Out, 64<<10)
+	list := o.list(buffer)
+	for _, e := range written {
+		if err := list.Write(e); err != nil {
+			return err
 		}
 	}
-	o.summarise(ctx, result, err, o.app.Now().Sub(start))
-	return err
+	return errors.Join(list.Close(), buffer.Flush())
 }
 
 // list starts the list of written events. One event given by flags is an object, not a list of one.
@@ -200,26 +195,22 @@ type oneEvent struct {
 func (o oneEvent) Write(e outbox.Emitted) error { return cli.WriteObject(o.app, o.output, e, nil) }
 func (o oneEvent) Close() error                 { return nil }
 
-// summarise prints how many events were written or where, after an error, a stream goes on.
-func (o *emitOptions) summarise(ctx context.Context, r outbox.EmitResult, err error, took time.Duration) {
-	events := words.Counted(int64(r.Events), "event")
-	word := either(ctx.Err() != nil, "interrupted", "stopped")
+// summarise says how many events were written.
+func (o *emitOptions) summarise(written []outbox.Emitted, took time.Duration) {
+	already := 0
+	for _, e := range written {
+		already += either(e.AlreadyEnqueued, 1, 0)
+	}
 	switch {
-	case !o.stdin && r.Already > 0:
-		fmt.Fprintln(o.app.Err, "already enqueued: an event with this dedupe key is there, nothing written")
-	case !o.stdin:
-	case err == nil:
-		already := ""
-		if r.Already > 0 {
-			already = fmt.Sprintf(" (%s of them already enqueued)", words.Count(int64(r.Already)))
+	case o.stdin:
+		there := ""
+		if already > 0 {
+			there = fmt.Sprintf(" (%s of them already enqueued)", words.Count(int64(already)))
 		}
-		rate := int64(float64(r.Events) / max(took.Seconds(), 0.001))
-		fmt.Fprintf(o.app.Err, "emitted %s%s in %s, %s/s\n", events, already, took.Round(time.Millisecond), words.Count(rate))
-	case r.Events == 0:
-		fmt.Fprintf(o.app.Err, "%s: nothing written\n", word)
-	default:
-		fmt.Fprintf(o.app.Err, "%s: %s of lines 1 to %d are committed, nothing after line %d is; continue with: tail -n +%d\n",
-			word, events, r.Line, r.Line, r.Line+1)
+		rate := int64(float64(len(written)) / max(took.Seconds(), 0.001))
+		fmt.Fprintf(o.app.Err, "emitted %s%s in %s, %s/s\n", words.Counted(int64(len(written)), "event"), there, took.Round(time.Millisecond), words.Count(rate))
+	case already > 0:
+		fmt.Fprintln(o.app.Err, "already enqueued: an event with this dedupe key is there, nothing written")
 	}
 }
 
@@ -230,20 +221,11 @@ func (o *emitOptions) check() error {
 			return fault.Usagef("--%s describes one event, --stdin reads many: use one of them", name)
 		}
 	}
-	for _, name := range []string{"atomic", "tx-size"} {
-		if !o.stdin && o.given(name) {
-			return fault.Usagef("--%s only makes sense with --stdin", name)
-		}
-	}
 	switch {
 	case o.event.ByAggregate && o.event.OrderingKey != "":
 		return fault.Usagef("--ordered takes the aggregate as the key, --ordering-key names one: use one of them")
 	case o.given("in") && o.given("deliver-at"):
 		return fault.Usagef("--in counts from now, --deliver-at names the time: use one of them")
-	case o.txSize < 1:
-		return fault.Usagef("--tx-size %d: must be at least 1", o.txSize)
-	case o.atomic && o.given("tx-size"):
-		return fault.Usagef("--atomic writes one transaction, --tx-size several: use one of them")
 	case !o.stdin && !o.given("type") && !o.given("data"):
 		return fault.Hint(fault.Usagef("nothing to emit: give --type, --aggregate-id and --data, or --stdin"), "outboxctl registry list shows the event types")
 	}

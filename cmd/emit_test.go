@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -63,15 +62,13 @@ func TestEmitExitCodes(t *testing.T) {
 	good, bad := jsonLine("{}"), jsonLine("null")
 	code, _, _ := emitStdin(t, db.URL, good+bad)
 	require.Equal(t, cli.ExitUsage, code, "nothing was written")
-	code, _, _ = emitStdin(t, db.URL, good+bad, "--tx-size", "1")
-	require.Equal(t, cli.ExitPartial, code, "one transaction was")
-	require.Equal(t, 2, storedEvents(t, db))
+	require.Equal(t, 1, storedEvents(t, db))
 }
 
 func TestEmitStreamIsPrintedInOrder(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
-	code, out, stderr := emitStdin(t, db.URL, "\ufeff"+strings.Repeat(jsonLine("{}")+"\r\n", 1_200), "--tx-size", "500", "-o", "json")
+	code, out, stderr := emitStdin(t, db.URL, "\ufeff"+strings.Repeat(jsonLine("{}")+"\r\n", 1_200), "-o", "json")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	var printed []struct {
 		ID   uuid.UUID
@@ -96,21 +93,17 @@ func TestEmitInterrupted(t *testing.T) {
 	db := outboxtest.DB(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	in, feed := io.Pipe()
-	ids, out := io.Pipe()
-	var stderr bytes.Buffer
+	var out, stderr bytes.Buffer
 	done := make(chan int)
 	go func() {
-		done <- Run(ctx, []string{"emit", "--stdin", "--tx-size", "2"}, cli.Streams{In: in, Out: out, Err: &stderr}, []string{"DATABASE_URL=" + db.URL})
+		done <- Run(ctx, []string{"emit", "--stdin"}, cli.Streams{In: in, Out: &out, Err: &stderr}, []string{"DATABASE_URL=" + db.URL})
 	}()
-	_, err := io.WriteString(feed, strings.Repeat(jsonLine("{}"), 3))
+	_, err := io.WriteString(feed, strings.Repeat(jsonLine("{}"), 1_000))
 	require.NoError(t, err)
-	printed := bufio.NewScanner(ids)
-	for range 2 {
-		require.True(t, printed.Scan(), "an id of the first transaction")
-	}
 	interrupt()
 	<-done
 	require.NoError(t, feed.Close())
-	require.Equal(t, 2, storedEvents(t, db))
-	require.Contains(t, stderr.String(), "interrupted: 2 events of lines 1 to 2 are committed, nothing after line 2 is; continue with: tail -n +3\n")
+	require.Zero(t, storedEvents(t, db))
+	require.Empty(t, out.String())
+	require.Contains(t, stderr.String(), "interrupted: nothing written\n")
 }

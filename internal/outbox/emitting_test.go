@@ -1,7 +1,6 @@
 package outbox_test
 
 import (
-	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/outbox"
 	"github.com/outboxctl/outboxctl/internal/outboxtest"
-	"github.com/outboxctl/outboxctl/internal/registry"
 )
 
 const emitTestID = "018f3f6e-0000-7000-8000-00000000000a"
@@ -35,17 +33,15 @@ func TestEmitOneEvent(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	event := &emit.Event{Type: "media_uploaded", AggregateID: emitTestID, Data: []byte("{}"), DedupeKey: "k"}
-	_, result, err := emitLines(t, nil, outbox.EmitParams{Event: event, DryRun: true})
+	valid, err := emitLines(t, nil, outbox.EmitParams{Event: event, DryRun: true})
 	require.NoError(t, err, "a dry run needs no database")
-	require.Equal(t, outbox.EmitResult{Events: 1}, result)
+	require.Len(t, valid, 1)
 
-	first, result, err := emitLines(t, db.Pool, outbox.EmitParams{Event: event})
+	first, err := emitLines(t, db.Pool, outbox.EmitParams{Event: event})
 	require.NoError(t, err)
-	require.Equal(t, outbox.EmitResult{Events: 1}, result)
 	require.Equal(t, []outbox.Emitted{{ID: first[0].ID, Type: "media_uploaded", Topic: "domain"}}, first)
-	second, result, err := emitLines(t, db.Pool, outbox.EmitParams{Event: event})
+	second, err := emitLines(t, db.Pool, outbox.EmitParams{Event: event})
 	require.NoError(t, err)
-	require.Equal(t, outbox.EmitResult{Events: 1, Already: 1}, result)
 	require.Equal(t, []outbox.Emitted{{ID: first[0].ID, Type: "media_uploaded", Topic: "domain", AlreadyEnqueued: true}}, second)
 	require.Equal(t, 1, storedEvents(t, db))
 
@@ -56,68 +52,60 @@ func TestEmitOneEvent(t *testing.T) {
 		"unknown type": {emit.Event{Type: "odd", AggregateID: event.AggregateID, Data: event.Data}, "registry list shows"},
 		"bad payload":  {emit.Event{Type: event.Type, AggregateID: event.AggregateID, Data: []byte(`{"x": 1}`)}, "registry list -o wide"},
 	} {
-		_, _, err := emitLines(t, nil, outbox.EmitParams{Event: &tc.event})
+		_, err := emitLines(t, nil, outbox.EmitParams{Event: &tc.event})
 		kind, _ := fault.KindOf(err)
 		require.Equal(t, fault.Usage, kind, name)
 		require.Contains(t, fault.HintOf(err), tc.hint, name)
 	}
-	_, _, err = emitLines(t, outboxtest.EmptyDB(t).Pool, outbox.EmitParams{Event: event})
+	_, err = emitLines(t, outboxtest.EmptyDB(t).Pool, outbox.EmitParams{Event: event})
 	kind, _ := fault.KindOf(err)
 	require.Equal(t, fault.Precondition, kind)
 	require.Contains(t, fault.HintOf(err), "outboxctl migrate")
 }
 
-// Which lines are written depends on the lines alone, whatever the batches; what is reported is what is committed.
-func TestEmitStreamBoundaries(t *testing.T) {
+// All lines are written or none, however many batches they are.
+func TestEmitStreamIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	db := outboxtest.DB(t)
 	lines := strings.Repeat(eventLine("{}"), outbox.EmitBatchEvents+50)
-	for size, want := range map[int]int{
-		1: outbox.EmitBatchEvents + 50, 7: (outbox.EmitBatchEvents + 50) / 7 * 7, outbox.EmitBatchEvents + 20: outbox.EmitBatchEvents + 20, outbox.EmitBatchEvents + 51: 0, 0: 0,
-	} {
-		before := storedEvents(t, db)
-		committed, result, err := emitLines(t, db.Pool, outbox.EmitParams{Lines: strings.NewReader(lines + "{}\n" + lines), TxSize: size})
-		require.ErrorContains(t, err, "line 551: ")
-		kind, _ := fault.KindOf(err)
-		require.Equal(t, want == 0, kind == fault.Usage, "%v", err)
-		require.Equal(t, want > 0, kind == fault.Partial, "%v", err)
-		require.Equal(t, want, storedEvents(t, db)-before, "transactions of %d", size)
-		require.Len(t, committed, want)
-		require.Equal(t, outbox.EmitResult{Events: want, Line: want}, result)
-	}
-	_, _, err := emitLines(t, db.Pool, outbox.EmitParams{Lines: eventLines(1), TxSize: -1})
+	reported := 0
+	written, err := emitLines(t, db.Pool, outbox.EmitParams{Lines: strings.NewReader(lines + "\n" + eventLine("{}")), Wrote: func(n int) { reported += n }})
+	require.NoError(t, err)
+	require.Len(t, written, outbox.EmitBatchEvents+51)
+	require.Equal(t, outbox.EmitBatchEvents+52, written[len(written)-1].Line, "blank lines count")
+	require.Equal(t, len(written), reported)
+	require.Equal(t, len(written), storedEvents(t, db))
+
+	written, err = emitLines(t, db.Pool, outbox.EmitParams{Lines: strings.NewReader(lines + "{}\n" + lines)})
+	require.ErrorContains(t, err, "line 551: ")
 	kind, _ := fault.KindOf(err)
 	require.Equal(t, fault.Usage, kind)
+	require.Empty(t, written)
+	require.Equal(t, outbox.EmitBatchEvents+51, storedEvents(t, db))
+}
+
+// The database refuses what the emitter knows nothing of; the line is named all the same.
+func TestEmitNamesTheLineThatTheDatabaseRefuses(t *testing.T) {
+	t.Parallel()
+	db := outboxtest.DB(t)
+	_, err := db.Pool.Exec(t.Context(), `
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON outbox_events FOR EACH ROW WHEN (NEW.aggregate_id::text LIKE '%0b') EXECUTE FUNCTION refuse()`)
+	require.NoError(t, err)
+	_, err = emitLines(t, db.Pool, outbox.EmitParams{
+		Lines: strings.NewReader(strings.Repeat(eventLine("{}"), outbox.EmitBatchEvents) + eventLine("{}") + "\n" + strings.Replace(eventLine("{}"), "00a", "00b", 1))})
+	require.ErrorContains(t, err, "line 503: ")
+	require.ErrorContains(t, err, "outbox_events did not take the row")
+	require.Zero(t, storedEvents(t, db))
 }
 
 func TestEmitDryRunCountsAndNamesTheBadLine(t *testing.T) {
 	t.Parallel()
-	_, result, err := emitLines(t, nil, outbox.EmitParams{Lines: eventLines(1200), DryRun: true})
+	valid, err := emitLines(t, nil, outbox.EmitParams{Lines: eventLines(1200), DryRun: true})
 	require.NoError(t, err)
-	require.Equal(t, outbox.EmitResult{Events: 1200}, result)
-	_, result, err = emitLines(t, nil, outbox.EmitParams{Lines: strings.NewReader(eventLine("{}") + "\n" + eventLine("null") + eventLine("{}")), DryRun: true})
+	require.Len(t, valid, 1200)
+	_, err = emitLines(t, nil, outbox.EmitParams{Lines: strings.NewReader(eventLine("{}") + "\n" + eventLine("null") + eventLine("{}")), DryRun: true})
 	require.ErrorContains(t, err, "line 3: ")
-	require.Equal(t, outbox.EmitResult{Events: 1}, result)
-}
-
-// An error of the callback ends the stream; what was committed stays committed.
-func TestEmitStopsWhenItsReportFails(t *testing.T) {
-	t.Parallel()
-	db := outboxtest.DB(t)
-	broken := errors.New("broken pipe")
-	result, err := (&outbox.Outbox{DB: db.Pool, Registry: registry.New()}).Emit(t.Context(), outbox.EmitParams{
-		Lines: eventLines(6), TxSize: 2, Committed: func(events []outbox.Emitted) error {
-			if events[0].Line == 3 {
-				return broken
-			}
-			return nil
-		},
-	})
-	require.ErrorIs(t, err, broken)
-	kind, _ := fault.KindOf(err)
-	require.Equal(t, fault.Partial, kind)
-	require.Equal(t, outbox.EmitResult{Events: 4, Line: 4}, result)
-	require.Equal(t, 4, storedEvents(t, db))
 }
 
 func TestEmitTakesLongLines(t *testing.T) {
@@ -127,44 +115,17 @@ func TestEmitTakesLongLines(t *testing.T) {
 		return `{"type":"ad_paused","aggregateId":"` + emitTestID + `","data":{"adId":"` + emitTestID + `","storeId":"` + emitTestID +
 			`","at":"2026-03-04T05:06:07Z","changes":["` + strings.Repeat(letter, n) + `"]}}` + "\n"
 	}
-	run := func(text string, size int) error {
-		_, _, err := emitLines(t, db.Pool, outbox.EmitParams{Lines: strings.NewReader(text), TxSize: size})
+	run := func(text string) error {
+		_, err := emitLines(t, db.Pool, outbox.EmitParams{Lines: strings.NewReader(text)})
 		return err
 	}
-	// Sixty megabytes of escapes are ten of text.
-	require.NoError(t, run(eventLine("{}")+line(`\u0041`, 9_900_000)+eventLine("{}"), outbox.DefaultTxSize))
+	// Sixty megabytes of escapes are ten of text, and go alone.
+	require.NoError(t, run(eventLine("{}")+line(`\u0041`, 9_900_000)+eventLine("{}")))
 	require.Equal(t, 3, storedEvents(t, db))
-	err := run(line("A", 10_000_000), outbox.DefaultTxSize)
+	err := run(line("A", 10_000_000))
 	require.ErrorContains(t, err, "line 1: invalid event: data is too large: a message of 1000")
-	// In one transaction: reading that much may take longer than the silence after which a feed is committed.
-	err = run(eventLine("{}")+strings.Repeat(" ", outbox.MaxEventText+1), 0)
+	err = run(eventLine("{}") + strings.Repeat(" ", outbox.MaxEventText+1))
 	require.ErrorContains(t, err, "line 2: longer than")
 	kind, _ := fault.KindOf(err)
 	require.Equal(t, fault.Usage, kind)
-}
-
-// A feed that falls silent is committed: its events must not wait, and its transaction must not stay open.
-func TestEmitCommitsWhenTheFeedFallsSilent(t *testing.T) {
-	t.Parallel()
-	db := outboxtest.DB(t)
-	in, feed := io.Pipe()
-	committed := make(chan int)
-	done := make(chan error)
-	go func() {
-		_, err := (&outbox.Outbox{DB: db.Pool, Registry: registry.New()}).Emit(t.Context(), outbox.EmitParams{
-			Lines: in, TxSize: outbox.DefaultTxSize, Committed: func(events []outbox.Emitted) error {
-				committed <- len(events)
-				return nil
-			},
-		})
-		done <- err
-	}()
-	for n := 1; n <= 2; n++ {
-		_, err := io.WriteString(feed, eventLine("{}"))
-		require.NoError(t, err)
-		require.Equal(t, 1, <-committed, "although the feed is still open")
-		require.Equal(t, n, storedEvents(t, db))
-	}
-	require.NoError(t, feed.Close())
-	require.NoError(t, <-done)
 }

@@ -47,7 +47,7 @@ func (s *shell) do(ctx context.Context, verb string) {
 	}
 }
 
-// said reads what emit --atomic says about its transaction: 5 stands for a commit whose outcome it
+// said reads what emit says about its transaction: 5 stands for a commit whose outcome it
 // could not find out, and a command that was cut off says nothing at all. Any other failure claims
 // that nothing was written.
 func said(c history.Command) history.Outcome {
@@ -80,7 +80,7 @@ func (s *shell) script(ctx context.Context, source *source) {
 				"type": d.event.Type, "aggregateId": d.event.AggregateID, "data": d.event.Data, "headers": d.event.Headers,
 			})), '\n'))
 		}
-		c := s.run(context.WithoutCancel(ctx), "", input.String(), "emit", "--stdin", "--atomic")
+		c := s.run(context.WithoutCancel(ctx), "", input.String(), "emit", "--stdin")
 		t.Ended, t.Outcome = c.Ended, said(c)
 		s.rec.Add(t)
 		rig.Pause(ctx, time.Duration(500+source.random.IntN(1500))*time.Millisecond)
