@@ -29,10 +29,9 @@ func newCheckCmd(app *cli.App) *cobra.Command {
 A threshold is CRITICAL or WARNING,CRITICAL; a figure above it raises the alarm, and the line begins
 with what raised it. Only --max-topic-outage has a default: a topic that a live publisher cannot
 publish to is a warning at once and critical after five minutes. Other figures without a threshold
-are printed and not judged. With several contexts (--context a,b or all) the first line is of all of
-them, and a line for each follows.`,
+are printed and not judged.`,
 		Example: `  outboxctl check --max-backlog 1000,10000 --max-age 2m,10m --max-dead 0,100
-  outboxctl check --max-attempt-rows 0 --need-publisher --context all`,
+  outboxctl check --max-attempt-rows 0 --need-publisher --context production`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCheck(cmd.Context(), opts) },
 	}
 	flags, p := cmd.Flags(), &opts.params
@@ -61,35 +60,22 @@ func checkFailed(out io.Writer, err error) error {
 }
 
 func runCheck(ctx context.Context, opts *checkOptions) error {
-	names := opts.app.Several()
-	if names == nil {
-		result, err := opts.judge(ctx, opts.app)
-		if err != nil {
-			return checkFailed(opts.app.Out, err)
-		}
-		return opts.print(result.Line(), int(result.Level))
+	result, err := opts.judge(ctx)
+	if err != nil {
+		return checkFailed(opts.app.Out, err)
 	}
-	var verdicts []check.Verdict
-	for _, c := range cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, opts.judge) {
-		verdicts = append(verdicts, check.Verdict{Context: c.Context, Result: c.Result, Problem: c.Problem})
-	}
-	return opts.print(check.Lines(verdicts))
-}
-
-// print prints the verdict, whose exit code says the same.
-func (opts *checkOptions) print(text string, code int) error {
-	if _, err := fmt.Fprintln(opts.app.Out, text); err != nil {
+	if _, err := fmt.Fprintln(opts.app.Out, result.Line()); err != nil {
 		return cli.Exit(check.Unknown, fmt.Errorf("print the verdict: %w", err)) // the monitoring system has not got it
 	}
-	if code != 0 {
-		return cli.Silent(code)
+	if result.Level != check.OK {
+		return cli.Silent(int(result.Level))
 	}
 	return nil
 }
 
 // judge takes the figures and judges them.
-func (opts *checkOptions) judge(ctx context.Context, app *cli.App) (*check.Result, error) {
-	cfg, box, err := configured(ctx, app)
+func (opts *checkOptions) judge(ctx context.Context) (*check.Result, error) {
+	cfg, box, err := configured(ctx, opts.app)
 	if err != nil {
 		return nil, err
 	}

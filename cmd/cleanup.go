@@ -3,7 +3,6 @@ package cmd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -51,14 +50,12 @@ kept.
 It works in short transactions and may be stopped and started again. One cleaner works at a time,
 its pauses included: a second one ends at once with exit code 4. --older-than counts as
 confirmation, so that a plain cron line works; only on a terminal an age below a day is asked about.
-With several contexts (--context a,b or all) one is cleaned after the other; one that fails does not
-stop the others. It says nothing when there is nothing to do. A run leaves one row in the audit
-trail, with what it removed.`,
+It says nothing when there is nothing to do. A run leaves one row in the audit trail, with what it
+removed.`,
 		Example: `  outboxctl cleanup --older-than 30d
   outboxctl cleanup --older-than 30d --dlq-older-than 90d --dry-run
   outboxctl cleanup --older-than 30d --inbox-older-than 100d --audit-older-than 400d
-  outboxctl cleanup --older-than 2w --pause 200ms --max-rows 100000
-  outboxctl cleanup --older-than 30d --context all`,
+  outboxctl cleanup --older-than 2w --pause 200ms --max-rows 100000`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.again = cli.CommandLine(cmd, nil, nil)
 			return runCleanup(cmd.Context(), opts)
@@ -79,45 +76,12 @@ trail, with what it removed.`,
 	return cmd
 }
 
-func runCleanup(ctx context.Context, opts *cleanupOptions) error {
-	names := opts.app.Several()
-	if names == nil {
-		done, err := opts.clean(ctx, opts.app)
-		if done != nil {
-			err = cmp.Or(cli.WriteObject(opts.app, opts.output, done, done.say), err)
-		}
-		return err
-	}
-	// One that fails does not stop the others.
-	found := cli.InContexts(ctx, opts.app, names, 1, opts.clean)
-	err := cli.WriteObject(opts.app, opts.output, found, func(p *cli.Page) {
-		for _, c := range found {
-			if c.Result == nil {
-				continue
-			}
-			if opts.dryRun {
-				fmt.Fprintf(p, "context %s\n", safetext.Line(c.Context))
-			}
-			c.Result.say(p)
-		}
-	})
-	return cmp.Or(err, cli.ReportContexts(opts.app, found))
-}
-
-// cleaned is what was removed or, with --dry-run, would be: an object of the package cleanup.
-type cleaned struct {
-	object any
-	say    func(*cli.Page)
-}
-
-// MarshalJSON implements json.Marshaler.
-func (c *cleaned) MarshalJSON() ([]byte, error) { return json.Marshal(c.object) }
-
-// clean removes what is old, or counts it; nil when it does not come to that.
-func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (*cleaned, error) {
+// runCleanup removes what is old, or counts it.
+func runCleanup(ctx context.Context, o *cleanupOptions) error {
+	app := o.app
 	cfg, err := app.Config("database.url")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	params := cleanup.Params{
 		OlderThan: o.olderThan.Value, DLQOlderThan: o.dlqOlderThan.Value, InboxOlderThan: o.inboxOlderThan.Value,
@@ -125,25 +89,25 @@ func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (*cleaned, err
 		IdempotencyTTL: cfg.Idempotency.TTL,
 	}
 	if err := params.Validate(); err != nil {
-		return nil, err
+		return err
 	}
 	db, err := app.Reads(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := outbox.CheckTables(ctx, db); err != nil { // within limits, which removing has not
-		return nil, err
+		return err
 	}
 	cleaner := cleanup.New(db.Pool)
 	if o.dryRun {
 		plan, err := cleaner.Plan(ctx, params)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return &cleaned{plan, func(p *cli.Page) { sayCleanupPlan(p, plan) }}, nil
+		return cli.WriteObject(app, o.output, plan, func(p *cli.Page) { sayCleanupPlan(p, plan) })
 	}
-	if err := o.confirm(ctx, app, cleaner, params); err != nil {
-		return nil, err
+	if err := o.confirm(ctx, cleaner, params); err != nil {
+		return err
 	}
 	bar := app.NewProgress("removed", -1)
 	params.OnBatch = func(b cleanup.Batch) { bar.Add(b.Deleted) }
@@ -152,12 +116,12 @@ func (o *cleanupOptions) clean(ctx context.Context, app *cli.App) (*cleaned, err
 	if ctx.Err() != nil { // of which the exit code alone tells
 		fmt.Fprintf(app.Err, "interrupted after %s; continue with: %s\n", words.Counted(result.Rows(), "row"), o.again)
 	}
-	where := app.Where()
-	return &cleaned{result, func(p *cli.Page) { sayCleanup(p, result, where) }}, err
+	return cmp.Or(cli.WriteObject(app, o.output, result, func(p *cli.Page) { sayCleanup(p, result, app.Where()) }), err)
 }
 
 // confirm asks a person about an age below a day, which is more likely a slip than a retention.
-func (o *cleanupOptions) confirm(ctx context.Context, app *cli.App, cleaner *cleanup.Cleaner, params cleanup.Params) error {
+func (o *cleanupOptions) confirm(ctx context.Context, cleaner *cleanup.Cleaner, params cleanup.Params) error {
+	app := o.app
 	young := slices.ContainsFunc([]*time.Duration{params.OlderThan, params.DLQOlderThan, params.InboxOlderThan, params.AuditOlderThan},
 		func(age *time.Duration) bool { return age != nil && *age < 24*time.Hour })
 	if !young || o.yes || !app.InTTY || !app.ErrTTY {

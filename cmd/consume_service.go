@@ -71,7 +71,7 @@ func newConsumeService(ctx context.Context, opts *consumeOptions, cfg *cli.Confi
 		})
 	}
 	s.worker = consumer.New(s.source, s.guard, consumer.Config{
-		Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, HandlerTimeout: opts.timeout, Metrics: s.server.labelled(""), Log: s.log,
+		Concurrency: opts.concurrency, Count: opts.count, IdleExit: opts.idleExit, HandlerTimeout: opts.timeout, Metrics: s.server.registerer(), Log: s.log,
 		Database: records, Subscription: s.subscription(), MaxAttempts: opts.maxAttempts, Wrap: wrap,
 		Hooks: consumer.Hooks{
 			AfterBegin: hit(failpoint.Begun), AfterEffect: hit(failpoint.Applied), AfterDone: hit(failpoint.Done),

@@ -32,7 +32,7 @@ func TestDeployedCommandLines(t *testing.T) {
 		lines[source+": "+line] = strings.Fields(strings.ReplaceAll(line, `""`, "off"))
 	}
 	for _, name := range []string{
-		"Procfile", "heroku.yml", "deploy/cron/outboxctl", "deploy/systemd/outboxctl-publish.service", "deploy/systemd/outboxctl-cleanup.service",
+		"Procfile", "heroku.yml", "deploy/cron/outboxctl", "deploy/systemd/outboxctl-publish@.service", "deploy/systemd/outboxctl-cleanup@.service",
 	} {
 		commands := regexp.MustCompile(`\boutboxctl ((?:cleanup|check|migrate|publish|ui)\b[^>)|\n]*)`)
 		var code []string
@@ -69,9 +69,9 @@ func TestTheCleanupUnitIsAsProtectedAsThePublishers(t *testing.T) {
 		require.True(t, found)
 		return strings.Fields(protected)
 	}
-	want := protections("outboxctl-publish.service")
+	want := protections("outboxctl-publish@.service")
 	require.Contains(t, want, "NoNewPrivileges=yes")
-	require.Equal(t, want, protections("outboxctl-cleanup.service"))
+	require.Equal(t, want, protections("outboxctl-cleanup@.service"))
 }
 
 // What check says when it is not OK reaches the log; what it says when it is does not.
@@ -80,10 +80,10 @@ func TestCronLogsWhatTheCheckSaid(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^\S+ \S+ \S+ \S+ \S+ outboxctl (.*outboxctl check.*)$`).FindStringSubmatch(repositoryFile(t, "deploy/cron/outboxctl"))
 	require.NotNil(t, line)
 	require.NotContains(t, line[1], "%", "cron takes it for the end of the line")
-	command := strings.ReplaceAll(line[1], "/etc/outboxctl/environment", "/dev/null")
+	command := strings.ReplaceAll(line[1], "/etc/outboxctl/*.env", "/dev/null")
 	for _, c := range []struct{ check, want string }{
-		{`echo "OUTBOX CRITICAL - oldest 12m"; return 2`, "OUTBOX CRITICAL - oldest 12m\n"},
-		{`echo "connect to the database: refused" >&2; return 3`, "connect to the database: refused\n"},
+		{`echo "OUTBOX CRITICAL - oldest 12m"; return 2`, "/dev/null: OUTBOX CRITICAL - oldest 12m\n"},
+		{`echo "connect to the database: refused" >&2; return 3`, "/dev/null: connect to the database: refused\n"},
 		{`echo "OUTBOX OK"`, ""},
 	} {
 		script := "outboxctl() { " + c.check + "; }; logger() { cat; }; " + command

@@ -74,7 +74,7 @@ func TestFindingsAreBrokenIntoLinesNotCut(t *testing.T) {
 		Area: "database", Check: "indexes", Level: doctor.Fail, Message: "index outbox_dlq_open_idx is missing",
 		Remedy: "CREATE INDEX CONCURRENTLY outbox_dlq_open_idx ON outbox_dlq USING btree (failed_at DESC, id DESC) WHERE state = 'open'::text",
 	}
-	require.NoError(t, cli.WriteList(app, cli.Output{Format: cli.FormatTable}, doctorView("", func(f doctor.Finding) doctor.Finding { return f }), []doctor.Finding{finding}))
+	require.NoError(t, cli.WriteList(app, cli.Output{Format: cli.FormatTable}, doctorView(), []doctor.Finding{finding}))
 	require.NotContains(t, out.String(), "…")
 	var words []string
 	for line := range strings.Lines(out.String()) {

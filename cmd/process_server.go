@@ -45,16 +45,12 @@ func newPublishServer(app *cli.App, cfg *cli.Config, once bool) *processServer {
 	return newProcessServer(app, app.Log(), addr)
 }
 
-// labelled is the registerer of a context's metrics, or of the process's; nil: nothing is measured.
-func (s *processServer) labelled(name string) prometheus.Registerer {
-	switch {
-	case s.metrics == nil:
-		return nil
-	case name == "":
-		return s.metrics
-	default:
-		return prometheus.WrapRegistererWith(prometheus.Labels{"context": name}, s.metrics)
+// registerer takes the process's metrics; nil: nothing is measured.
+func (s *processServer) registerer() prometheus.Registerer {
+	if s.metrics == nil {
+		return nil // and not an interface with a nil in it
 	}
+	return s.metrics
 }
 
 // around runs work while the server answers. The server outlives it, so that a draining process

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outboxctl/outboxctl/catalogue"
@@ -35,9 +34,6 @@ type publishOptions struct {
 	namespace, tenant string
 	eventTypes        []string
 
-	// several: it is one of several contexts. idle is after how long unused connections are closed.
-	several bool
-	idle    time.Duration
 	// traces is nil where nobody wants spans.
 	traces trace.TracerProvider
 }
@@ -62,18 +58,12 @@ as its error.
 An emulator that only a variable (PUBSUB_EMULATOR_HOST) or the configuration file names is refused
 beside a database on another machine: give --emulator on the command line to use it.
 
-With several contexts (--context a,b or all) one process publishes several databases, each with its
-own dispatcher, leases, breakers, limits and metrics (label context); those with the same broker
-share its client. One that is away or not migrated is tried again and stops no other: /readyz and
-outbox_context_up name it. --http-addr and the log are those outside of contexts.
-
 With --once it ends when nothing is left to claim. Events that wait for their next attempt, or whose
 topic takes nothing at the moment, are not waited for. The exit code is 5, with the counts, when
 events died, when a topic takes nothing, or when events stay leased because the reply to a claim was
 lost.`,
 		Example: `  outboxctl publish
   outboxctl publish --once
-  outboxctl publish --context all
   outboxctl publish --event-type payment_settled --event-type cash_collected
   outboxctl publish --http 'http://app:8000/outbox/{event_type}'
   outboxctl publish --exec 'python3 handler.py'
@@ -103,11 +93,11 @@ func (opts *publishOptions) parse() error {
 }
 
 // checkTypes refuses event types that the catalogue does not have.
-func (opts *publishOptions) checkTypes(ctx context.Context, app *cli.App) error {
+func (opts *publishOptions) checkTypes(ctx context.Context) error {
 	if len(opts.eventTypes) == 0 {
 		return nil
 	}
-	types, err := app.Registry(ctx)
+	types, err := opts.app.Registry(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,10 +119,10 @@ const publishMemory = 4 * engine.DefaultMaxInFlightBytes
 // processor time.
 const publishGarbage = 80
 
-// limitMemory sets both, the first for each dispatcher, unless the operator has chosen.
-func limitMemory(dispatchers int) {
+// limitMemory sets both, unless the operator has chosen.
+func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(dispatchers) * publishMemory)
+		debug.SetMemoryLimit(publishMemory)
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(publishGarbage)
@@ -147,23 +137,20 @@ func runPublish(ctx context.Context, opts *publishOptions) error {
 	if opts.traces, err = opts.app.StartTraces(ctx); err != nil {
 		return err
 	}
-	if names := opts.app.Several(); names != nil {
-		return publishContexts(ctx, opts, names)
-	}
-	if err := opts.checkTypes(ctx, opts.app); err != nil {
+	if err := opts.checkTypes(ctx); err != nil {
 		return err
 	}
 	cfg, err := publishConfig(opts.app)
 	if err != nil {
 		return err
 	}
-	limitMemory(1)
+	limitMemory()
 	server := newPublishServer(opts.app, cfg, opts.once)
-	service, err := newPublishService(ctx, opts, opts.app, cfg, server.labelled(""))
+	service, err := newPublishService(ctx, opts, cfg, server.registerer())
 	if err != nil {
 		return err
 	}
-	return server.around(ctx, httpd.Check{Name: "loop", Run: service.Alive}, func() []httpd.Check { return service.checks("") }, service.Run)
+	return server.around(ctx, httpd.Check{Name: "loop", Run: service.Alive}, service.checks, service.Run)
 }
 
 // publishConfig is the configuration of a publisher, or everything that is wrong with it.
@@ -189,23 +176,17 @@ type publishService struct {
 	once   bool
 	log    zerolog.Logger
 	claims *pgxpool.Pool
-	idle   time.Duration
 }
 
 // newPublishService opens what is closed with the app. Nothing is measured where metrics is nil.
-func newPublishService(ctx context.Context, opts *publishOptions, app *cli.App, cfg *cli.Config, metrics prometheus.Registerer) (*publishService, error) {
-	p := cfg.Publish
-	s := &publishService{app: app, cfg: cfg, once: opts.once, log: app.Log(), idle: opts.idle}
-	traces := dispatch.Traces{Provider: opts.traces, System: cfg.BrokerKind().TracedAs()}
-	if cfg.Context != nil && opts.several {
-		s.log = s.log.With().Str("context", cfg.Context.Name).Logger()
-		traces.Attributes = append(traces.Attributes, attribute.String("outbox.context", cfg.Context.Name))
-	}
+func newPublishService(ctx context.Context, opts *publishOptions, cfg *cli.Config, metrics prometheus.Registerer) (*publishService, error) {
+	app, p := opts.app, cfg.Publish
+	s := &publishService{app: app, cfg: cfg, once: opts.once, log: app.Log()}
 	config := dispatch.Config{
 		Namespace: opts.namespace, TenantID: opts.tenant, EventTypes: opts.eventTypes,
 		NewPublisher: s.publisher, PollOnly: p.Wake != "auto", Version: app.Build.Version,
 		Log: zlog.Slog(s.log), LogPublished: p.LogPublished, Metrics: metrics,
-		Tuning: p.Tuning, Traces: traces,
+		Tuning: p.Tuning, Traces: dispatch.Traces{Provider: opts.traces, System: cfg.BrokerKind().TracedAs()},
 	}
 	var err error
 	if !app.FollowsDatabase() { // a file that is wrong is told before anything is opened
@@ -251,7 +232,7 @@ func (s *publishService) publisher(ctx context.Context, types *catalogue.Catalog
 // pool opens one of the two pools. Both want a server that can be written to, so that after a
 // failover they find the primary.
 func (s *publishService) pool(ctx context.Context, name string, conns int) (*pgxpool.Pool, error) {
-	params := cli.PoolParams{Name: name, MaxConns: int32(conns), Writable: true, Idle: s.idle}
+	params := cli.PoolParams{Name: name, MaxConns: int32(conns), Writable: true}
 	return s.app.OpenPool(ctx, s.cfg, params)
 }
 
@@ -346,9 +327,9 @@ func unfinished(state dispatch.State, done dispatch.Totals) error {
 		"%s", strings.Join(hints, "; "))
 }
 
-func (s *publishService) checks(group string) (checks []httpd.Check) {
+func (s *publishService) checks() (checks []httpd.Check) {
 	for _, c := range s.Checks() {
-		checks = append(checks, httpd.Check{Group: group, Name: c.Name, Run: c.Run})
+		checks = append(checks, httpd.Check{Name: c.Name, Run: c.Run})
 	}
 	return checks
 }

@@ -45,21 +45,12 @@ neither Redis nor the broker is needed for them.
 An event that dies leaves the backlog like one that is published. A backlog of which nothing is
 older than a few seconds is called keeping up.
 
-With --by the backlog is split, and -o wide and -o id list the groups. Of several contexts
-(--context a,b or all) each is a row.`,
+With --by the backlog is split, and -o wide and -o id list the groups.`,
 		Example: `  outboxctl stats
   outboxctl stats --by topic
   outboxctl stats --watch
-  outboxctl stats --context all
   outboxctl stats -o json | jq .backlog`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if names := opts.app.Several(); names != nil {
-				return opts.app.Watch(cmd.Context(), opts.watch, func(ctx context.Context) error {
-					return statsOfContexts(ctx, opts, names)
-				})
-			}
-			return runStats(cmd.Context(), opts)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runStats(cmd.Context(), opts) },
 	}
 	cli.AddChoice(cmd.Flags(), &opts.by, "by", "split the backlog by `column`", stats.Dimensions()...)
 	cli.AddWatchFlags(cmd, &opts.watch)
@@ -222,49 +213,6 @@ func reasons(byReason map[string]int64) string {
 		return ""
 	}
 	return "  (" + strings.Join(parts, ", ") + ")"
-}
-
-// contextStats is one context as stats shows it among several.
-type contextStats = cli.Found[*stats.Report]
-
-// statsOfContexts shows a row for each context; one that does not answer is a row with its error.
-func statsOfContexts(ctx context.Context, opts *statsOptions, names []string) error {
-	if opts.by != "" {
-		return fault.Usagef("--by needs a single context")
-	}
-	collect := func(ctx context.Context, app *cli.App) (*stats.Report, error) {
-		cfg, box, err := configured(ctx, app)
-		if err != nil {
-			return nil, err
-		}
-		params := stats.Params{MaxAttempts: cfg.Publish.MaxAttempts}
-		return stats.Collect(ctx, box.DB, box.Registry, params)
-	}
-	found := cli.InContexts(ctx, opts.app, names, cli.ContextsAtOnce, collect)
-	figure := func(head string, text func(*stats.Report, *cli.CellStyle) string) cli.Column[contextStats] {
-		return cli.Column[contextStats]{Head: head, Field: "result", Cell: func(c contextStats, s *cli.CellStyle) string {
-			if c.Result == nil {
-				return ""
-			}
-			return text(c.Result, s)
-		}}
-	}
-	if err := cli.WriteList(opts.app, opts.output, cli.View[contextStats]{
-		ID: func(c contextStats) string { return c.Context },
-		Columns: []cli.Column[contextStats]{
-			{Head: "context"},
-			figure("backlog", func(r *stats.Report, s *cli.CellStyle) string { return s.Count(r.Backlog) }),
-			figure("oldest", func(r *stats.Report, _ *cli.CellStyle) string {
-				return cli.Age(time.Duration(r.OldestAgeSeconds * float64(time.Second)))
-			}),
-			figure("dlq-open", func(r *stats.Report, s *cli.CellStyle) string { return s.Count(r.DLQ.Open) }),
-			figure("flow", func(r *stats.Report, _ *cli.CellStyle) string { return r.Flow.State }),
-			{Head: "error", Rest: true},
-		},
-	}, found); err != nil {
-		return err
-	}
-	return cli.ReportContexts(opts.app, found)
 }
 
 func newPublishersCmd(app *cli.App) *cobra.Command {

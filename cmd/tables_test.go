@@ -66,7 +66,7 @@ func TestEveryTableFitsTheTerminal(t *testing.T) {
 	args["config view"], args["consumer show"] = nil, []string{args["event show"][0], "--consumer", "mailer-of-the-other-department"}
 	args["topic ensure"] = []string{"--dry-run"} // it would wait for the publisher
 	args["event list"], args["registry list"] = nil, []string{"--catalogue", "../testdata/catalogue/doorito.yaml"}
-	lists := [][]string{{"dlq", "list", "--group-by", "fingerprint"}, {"stats", "--context", "all"}, {"doctor", "--context", "all"}}
+	lists := [][]string{{"dlq", "list", "--group-by", "fingerprint"}, {"stats"}, {"doctor"}}
 	walk(newRootCmd(cli.NewApp(cli.Streams{}, nil)), func(c *cobra.Command) {
 		if o := c.Flags().Lookup("output"); o != nil && o.DefValue == cli.FormatTable && slices.Contains(o.Value.(*cli.Output).Choices(), cli.FormatWide) {
 			lists = append(lists, append(strings.Fields(pathOf(c)), args[pathOf(c)]...))

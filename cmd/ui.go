@@ -60,9 +60,6 @@ users need https. Behind a proxy --trusted-proxies names its addresses, so that 
 know one client from another. It starts also while the database is away, and says so. /healthz and
 /readyz answer supervisors, /metrics Prometheus. A program reads the same by -o json.
 
-With several contexts (--context a,b or all) each has its page under its name, and a menu leads from
-one to the other. Address and sign-in are those outside of contexts.
-
 It refuses to start with settings that would open it to others. On a platform that restarts whatever
 exits, --serve-problems answers 503 instead until it is stopped, and the log says what is missing.`,
 		Example: "  outboxctl ui --open\n  outboxctl ui --addr 127.0.0.1:0 --label production --label-color red\n  outboxctl ui --allow-changes",
@@ -90,14 +87,7 @@ type uiOptions struct {
 
 func runUI(ctx context.Context, opts *uiOptions) error {
 	app := opts.app
-	names := app.Several()
-	if names != nil {
-		app = app.Outside() // address and sign-in are those of the process
-	}
-	cfg, err := app.Config()
-	if err == nil && names == nil {
-		cfg, err = app.Config("database.url")
-	}
+	cfg, err := app.Config("database.url")
 	if err != nil {
 		return err
 	}
@@ -108,7 +98,7 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	if len(problems) > 0 {
 		return cli.ConfigProblems(problems...)
 	}
-	pages, err := openPages(ctx, opts.app, app, cfg, names)
+	page, err := openPage(ctx, app, cfg)
 	if err != nil {
 		return err
 	}
@@ -119,40 +109,26 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 	}
 	address := plan.Address(listener.Addr())
 	opened := address
-	var enter func(http.ResponseWriter, *http.Request) bool
-	var leave func(http.ResponseWriter, *http.Request)
 	if plan.Method == nil {
 		link := plan.Link(listener.Addr(), opts.token)
-		enter, leave, plan.Method, address, opened = link.Enter, link.Leave, link, link.URL(address), link.OnceURL(address)
+		page.Enter, page.Leave, plan.Method, address, opened = link.Enter, link.Leave, link, link.URL(address), link.OnceURL(address)
 	} else if cfg.UI.Auth == way.Users {
-		leave = func(http.ResponseWriter, *http.Request) {} // the answer makes the browser forget
+		page.Leave = func(http.ResponseWriter, *http.Request) {} // the answer makes the browser forget
 	}
-	var handlers []*ui.Handler
-	for i := range pages {
-		pages[i].PublicURL, pages[i].Enter, pages[i].Leave = plan.Public, enter, leave
-		pages[i].Identify, pages[i].Challenge = plan.Method.Identify, plan.Method.Challenge()
-		handler, err := ui.New(pages[i])
-		if err != nil {
-			return fault.As(fault.Usage, errors.Join(err, listener.Close()))
-		}
-		handlers = append(handlers, handler)
+	page.PublicURL, page.Identify, page.Challenge = plan.Public, plan.Method.Identify, plan.Method.Challenge()
+	handler, err := ui.New(page)
+	if err != nil {
+		return fault.As(fault.Usage, errors.Join(err, listener.Close()))
 	}
 	if opts.open {
 		opts.app.OpenBrowser(ctx, opened)
 	}
 	fmt.Fprintf(app.Err, "serving %s %s on %s; Ctrl-C stops it\n", address, plan.Whom, listener.Addr())
-	var root http.Handler = handlers[0]
-	if names != nil {
-		root = newContextSwitch(cfg.UI.BasePath, pages, handlers, enter)
-	}
-	err = serveUI(ctx, cfg, listener, signin.Behind(cfg.UI.TrustedProxies, root))
-	for _, handler := range handlers {
-		err = errors.Join(err, shutDown(ctx, handler.Shutdown))
-	}
-	return err
+	err = serveUI(ctx, cfg, listener, signin.Behind(cfg.UI.TrustedProxies, handler))
+	return errors.Join(err, shutDown(ctx, handler.Shutdown))
 }
 
-// openPage is the page of one installation, without its sign-in. Its pools are closed with the app.
+// openPage is the page without its sign-in. Its pools are closed with the app.
 func openPage(ctx context.Context, app *cli.App, cfg *cli.Config) (settings ui.Config, err error) {
 	pool, err := uiPool(ctx, app, cfg, cmp.Or(cfg.UI.ReadURL, cfg.Database.URL), "outboxctl ui")
 	if err != nil {
@@ -205,7 +181,6 @@ func uiSettings(app *cli.App, cfg *cli.Config) (ui.Config, error) {
 		},
 		AllowChanges: cfg.UI.AllowChanges, MaxPlanRows: int64(cfg.UI.MaxPlanRows), IdempotencyTTL: cfg.Idempotency.TTL,
 	}
-	app.ShareBrokers() // requests come side by side
 	settings.Backlog = backlog(app)
 	settings.Topics, settings.Settings = cfg.Topics, shownSettings(app.Settings())
 	settings.Doctor = func(ctx context.Context) ([]ui.Finding, error) {

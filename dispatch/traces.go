@@ -26,12 +26,10 @@ type Traces struct {
 	Provider trace.TracerProvider
 	// System is what the spans name as messaging.system, such as kafka.
 	System string
-	// Attributes are on every span, such as which of several databases it is about.
-	Attributes []attribute.KeyValue
 }
 
 func (t Traces) start(ctx context.Context, name string, about []attribute.KeyValue, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
-	about = slices.Concat(traces.Operation(t.System, name, "send"), t.Attributes, about)
+	about = slices.Concat(traces.Operation(t.System, name, "send"), about)
 	return t.Provider.Tracer(traces.Scope).Start(ctx, "send "+name, append(opts, trace.WithAttributes(about...))...)
 }
 

@@ -56,7 +56,7 @@ if command -v dpkg >/dev/null; then
 	for file in bash-completion/completions/outboxctl zsh/vendor-completions/_outboxctl fish/vendor_completions.d/outboxctl.fish man/man1/outboxctl-dlq-replay.1; do
 		[ -s "$root/usr/share/$file" ] || fail "the deb has no /usr/share/$file"
 	done
-	[ -s "$root/lib/systemd/system/outboxctl-publish.service" ] || fail 'the deb has no systemd unit'
+	[ -s "$root/lib/systemd/system/outboxctl-publish@.service" ] || fail 'the deb has no systemd unit'
 	quiet as_root dpkg --root="$root" --force-not-root --purge outboxctl
 	[ ! -e "$root/usr/bin/outboxctl" ] || fail 'the deb leaves the program behind'
 else

@@ -55,9 +55,6 @@ type Identity struct {
 	Auth string
 }
 
-// Context is the page of an installation among several: its name, and the path of its first page.
-type Context struct{ Name, Path string }
-
 // ErrNotSignedIn is what Identify returns for a request without a valid identity.
 var ErrNotSignedIn = errors.New("not signed in")
 
@@ -100,10 +97,6 @@ type Config struct {
 	Leave func(w http.ResponseWriter, r *http.Request)
 	// BasePath is the prefix of every address, such as /ops/outbox.
 	BasePath string
-	// Contexts are the pages that a menu leads to, Context is the name of this one; empty: there is no
-	// such menu.
-	Contexts []Context
-	Context  string
 	// PublicURL is the one address under which the page is served; nil: only names of this machine are
 	// answered.
 	PublicURL *url.URL

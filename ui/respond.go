@@ -71,7 +71,6 @@ func backOf(r *http.Request) string {
 // identified gets no figure and no name, and is no viewer for whom figures are gathered.
 func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, v *view) {
 	_, v.Known = r.Context().Value(whoKey{}).(Identity)
-	v.Contexts, v.Context = h.cfg.Contexts, h.cfg.Context
 	v.Label, v.Color, v.Place, v.Version, v.Who, v.Query = h.cfg.Label, h.cfg.Color, h.place, h.cfg.Version, whoOf(r).Name, r.URL.Query().Get("q")
 	if v.Snapshot = h.snapshots.peek(); v.Known {
 		v.Snapshot = h.snapshots.current()

@@ -37,11 +37,8 @@ type view struct {
 	Now time.Time
 
 	Label, Color, Place, Version, Who, Query string
-	// Contexts are the pages of other installations; Context is this one's name among them.
-	Contexts []Context
-	Context  string
-	Known    bool // the viewer was identified
-	Snapshot snapshot
+	Known                                    bool // the viewer was identified
+	Snapshot                                 snapshot
 	// OwnRights: it is read with the rights of its login. NoRights is the role that has none here.
 	OwnRights bool
 	NoRights  string

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/outboxctl/outboxctl/internal/safetext"
-	"github.com/outboxctl/outboxctl/internal/words"
 )
 
 // Unknown is the exit code of a Nagios plugin when the probe itself failed; the other codes are
@@ -21,45 +20,7 @@ func Text(text string) string {
 // Line is the verdict as a Nagios plugin prints it: what raised it, the other figures, then
 // perfdata.
 func (c *Result) Line() string {
-	return fmt.Sprintf("OUTBOX %s - %s | %s", c.Level, c.words(), strings.Join(c.perfdata(""), " "))
-}
-
-// A Verdict is what was found in one of several contexts, or why nothing was.
-type Verdict struct {
-	Context string
-	Result  *Result
-	Problem string
-}
-
-// Lines is one line for all contexts, which names those that are not well and has the figures of
-// all, then a line for each, and the exit code. A critical one is worse than one that could not be
-// asked.
-func Lines(verdicts []Verdict) (text string, code int) {
-	var bad, perf, lines []string
-	level := OK.String()
-	worse := []int{0, 1, 3, 2} // by exit code
-	for _, v := range verdicts {
-		name, own, said, text := Text(v.Context), Unknown, "UNKNOWN", Text(v.Problem)
-		if r := v.Result; v.Problem != "" {
-			bad = append(bad, name+": "+text)
-		} else {
-			own, said, text = int(r.Level), r.Level.String(), r.words()
-			perf = append(perf, r.perfdata(name+".")...)
-			if r.Level != OK {
-				bad = append(bad, name+": "+Text(strings.Join(r.Alarms, "; ")))
-			}
-		}
-		if worse[own] > worse[code] {
-			code, level = own, said
-		}
-		lines = append(lines, fmt.Sprintf("%s: %s - %s", name, said, text))
-	}
-	all := words.Counted(int64(len(verdicts)), "context")
-	first := fmt.Sprintf("OUTBOX %s - %d of %s ok", level, len(verdicts)-len(bad), all)
-	if len(bad) > 0 {
-		first += "; " + strings.Join(bad, "; ")
-	}
-	return fmt.Sprintf("%s | %s\n%s", first, strings.Join(perf, " "), strings.Join(lines, "\n")), code
+	return fmt.Sprintf("OUTBOX %s - %s | %s", c.Level, c.words(), strings.Join(c.perfdata(), " "))
 }
 
 // words is what raised the verdict, and the other figures.
@@ -71,11 +32,11 @@ func (c *Result) words() string {
 	return Text(text)
 }
 
-// perfdata is the figures, each label behind a prefix. A label with a blank is quoted.
-func (c *Result) perfdata(prefix string) []string {
+// perfdata is the figures. A label with a blank is quoted.
+func (c *Result) perfdata() []string {
 	perf := make([]string, len(c.Figures))
 	for i, f := range c.Figures {
-		label := prefix + f.Label
+		label := f.Label
 		if strings.ContainsAny(label, " '=") {
 			label = "'" + strings.NewReplacer("'", "''", "=", "_").Replace(label) + "'"
 		}

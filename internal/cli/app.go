@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -58,18 +59,16 @@ type App struct {
 	outside bool
 	// settings are those of AllSettings.
 	settings []Setting
-	// file is read once, also for the Apps of its contexts.
-	file   *readFile
-	cfg    *Config
-	issues []string
-	said   bool
+	cfg      *Config
+	issues   []string
+	said     bool
 	// stateDir is where a dev stack was looked for.
 	stateDir string
 	lines    *bufio.Reader // what is read of In, line by line
 	pool     *pgxpool.Pool
 	redis    *redis.Client
+	opening  *sync.Mutex // held while the broker is opened: requests to the page come side by side
 	broker   broker.Broker
-	shared   *sharedBrokers // nil: the broker is its own
 	types    *registry.Registry
 	close    []func() error
 }
@@ -87,14 +86,14 @@ func NewApp(streams Streams, environ []string) *App {
 		Now:     time.Now,
 		env:     env,
 		lookup:  func(string) (string, bool) { return "", false },
-		file:    new(readFile),
+		opening: new(sync.Mutex),
 	}
 }
 
 // BindFlags remembers the flags of the command that runs; the configuration reads them when it is
 // first needed.
 func (a *App) BindFlags(cmd *cobra.Command) {
-	a.dryRun, a.file = cmd.Flags().Lookup("dry-run") != nil, new(readFile)
+	a.dryRun = cmd.Flags().Lookup("dry-run") != nil
 	a.sets = func(flag, key string) bool {
 		f := cmd.Flags().Lookup(flag)
 		if f == nil {
@@ -167,7 +166,7 @@ func (a *App) Under(changed map[string]string) *App {
 			delete(env, name)
 		}
 	}
-	return &App{Streams: a.Streams, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup, sets: a.sets, outside: a.outside, file: new(readFile)}
+	return &App{Streams: a.Streams, Now: a.Now, Build: a.Build, env: env, lookup: a.lookup, sets: a.sets, outside: a.outside, opening: new(sync.Mutex)}
 }
 
 // RefuseEmpty is for flags that narrow what a command publishes or changes: an empty value is a
@@ -223,7 +222,7 @@ func (a *App) BrokerConfig(required ...string) (*Config, error) {
 // load reads the configuration once, whatever is wrong with it.
 func (a *App) load() *Config {
 	if a.cfg == nil {
-		a.cfg, a.issues = LoadConfig(ConfigSource{Flag: a.lookup, sets: a.sets, env: a.env, discover: a.discover, outside: a.outside, file: a.file})
+		a.cfg, a.issues = LoadConfig(ConfigSource{Flag: a.lookup, sets: a.sets, env: a.env, discover: a.discover, outside: a.outside})
 	}
 	return a.cfg
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/outboxctl/outboxctl/internal/broker"
 	"github.com/outboxctl/outboxctl/internal/broker/exec"
@@ -57,6 +56,8 @@ func (c *Config) Subscription() string { return c.Value(c.BrokerKind().Subscript
 // Broker is the command's broker. No connection is made yet: callers decide what an unreachable
 // broker means to them.
 func (a *App) Broker(ctx context.Context) (broker.Broker, error) {
+	a.opening.Lock()
+	defer a.opening.Unlock()
 	if a.broker != nil {
 		return a.broker, nil
 	}
@@ -64,66 +65,16 @@ func (a *App) Broker(ctx context.Context) (broker.Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.shared != nil {
-		return a.shared.client(ctx, a, cfg)
-	}
-	client, err := a.openBroker(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	a.broker = client
-	a.OnClose(client.Close)
-	return client, nil
-}
-
-func (a *App) openBroker(ctx context.Context, cfg *Config) (broker.Broker, error) {
 	kind := cfg.BrokerKind()
-	client, err := kind.Open(ctx, broker.Params{
+	client, err := kind.Open(context.WithoutCancel(ctx), broker.Params{
 		Setting: cfg.Value, PublishTimeout: cfg.Publish.PublishTimeout, UserAgent: "outboxctl/" + a.Build.Version, Log: a.Err,
 	})
 	if err != nil {
 		return nil, fault.Hint(fault.As(fault.Precondition, err), "%s", kind.Remedy)
 	}
+	a.broker = client
+	a.OnClose(client.Close)
 	return client, nil
-}
-
-// sharedBrokers are the clients of a process that works on several contexts: one for each broker,
-// however many contexts have it.
-type sharedBrokers struct {
-	owner *App
-	mu    sync.Mutex
-	open  map[string]broker.Broker
-}
-
-// ShareBrokers makes the Apps of its contexts share the clients of brokers, which are closed with
-// this one.
-func (a *App) ShareBrokers() {
-	a.shared = &sharedBrokers{owner: a, open: map[string]broker.Broker{}}
-}
-
-func (s *sharedBrokers) client(ctx context.Context, a *App, cfg *Config) (broker.Broker, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := cfg.brokerKey()
-	if client := s.open[key]; client != nil {
-		return client, nil
-	}
-	client, err := a.openBroker(context.WithoutCancel(ctx), cfg)
-	if err != nil {
-		return nil, err
-	}
-	s.owner.OnClose(client.Close)
-	s.open[key] = client
-	return client, nil
-}
-
-// brokerKey is the same where the same client would be opened.
-func (c *Config) brokerKey() string {
-	key := c.Broker + " " + c.Publish.PublishTimeout.String()
-	for _, s := range c.BrokerKind().Settings {
-		key += "\x00" + c.Value(s.Name)
-	}
-	return key
 }
 
 // subscriptionSet reports whether somebody named the subscription.

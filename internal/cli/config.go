@@ -108,7 +108,7 @@ func (a *App) AddConfigFlags(cmd *cobra.Command, group FlagGroup) {
 	flags := cmd.Flags()
 	if group == GroupGlobal {
 		flags = cmd.PersistentFlags()
-		flags.Var(&textFlag{kind: "name"}, FlagContext, "use the servers of this context of the configuration file; publish, cleanup, check, stats, doctor and ui take several, or all")
+		flags.Var(&textFlag{kind: "name"}, FlagContext, "use the servers of this context of the configuration file")
 		flags.Var(&textFlag{kind: "file"}, FlagConfig, "configuration file (default outboxctl.yaml here, then in the user's configuration folder)")
 	}
 	for _, k := range a.AllSettings() {
@@ -141,7 +141,7 @@ func (f *textFlag) Type() string          { return f.kind }
 // LoadConfig resolves every key: flag, environment, file, running dev stack, default. It always
 // returns a Config; the problems name what could not be read.
 func LoadConfig(src ConfigSource) (*Config, []string) {
-	file, problems := src.configFile()
+	file, problems := readConfigFile(src)
 	chosen, unknown := file.choose(src)
 	problems = append(problems, unknown...)
 	cfg := &Config{Context: chosen, Contexts: file.contexts, File: file.path, noContext: len(unknown) > 0}
@@ -174,8 +174,6 @@ type ConfigSource struct {
 	discover func(stateDir string) map[string]string
 	// outside: no context applies, whatever chooses one.
 	outside bool
-	// file keeps what was read; nil: the file is read each time.
-	file *readFile
 }
 
 func resolve(k Setting, src ConfigSource, file configFile, chosen *Context, servers []string) ConfigValue {

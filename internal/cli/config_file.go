@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/viper"
 
@@ -23,23 +22,6 @@ type configFile struct {
 	values   map[string]string
 	contexts []Context
 	current  string // the name of the current context
-}
-
-// readFile is a configuration file that is read once: one with a hundred contexts takes a tenth of
-// a second.
-type readFile struct {
-	once     sync.Once
-	file     configFile
-	problems []string
-}
-
-// configFile is the file of this source.
-func (src ConfigSource) configFile() (configFile, []string) {
-	if src.file == nil {
-		return readConfigFile(src)
-	}
-	src.file.once.Do(func() { src.file.file, src.file.problems = readConfigFile(src) })
-	return src.file.file, slices.Clone(src.file.problems)
 }
 
 // readConfigFile reads the file that was named, or the first of the usual ones that exists. A key

@@ -120,3 +120,17 @@ func TestSetCurrentContext(t *testing.T) {
 		})
 	}
 }
+
+// What a context would have set is not missed where the choice itself is wrong.
+func TestAWrongContextIsTheOnlyProblem(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "outboxctl.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("contexts: {a: {}, b: {}}"), 0o600))
+	for name, want := range map[string]string{"a,b": "no such context; there are a, b", "all": "no such context", "c": "no such context; there are a, b", "a": "database.url is not set"} {
+		_, err := NewApp(Streams{}, []string{"OUTBOXCTL_CONFIG=" + path, "OUTBOXCTL_CONTEXT=" + name}).Config("database.url")
+		require.ErrorContains(t, err, want)
+		if name != "a" {
+			require.NotContains(t, err.Error(), "is not set")
+		}
+	}
+}

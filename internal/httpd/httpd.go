@@ -37,11 +37,8 @@ const (
 
 // Check is one thing that must hold. Its error is part of the answer.
 type Check struct {
-	// Group is what the check belongs to where a process does several things that do not depend on
-	// each other: it is ready as long as one of them is.
-	Group string
-	Name  string
-	Run   func(context.Context) error
+	Name string
+	Run  func(context.Context) error
 }
 
 // Params of Listen.
@@ -125,40 +122,21 @@ func checks(list func() []Check) http.Handler {
 			running.Go(func() { errs[i] = c.Run(ctx) })
 		}
 		running.Wait()
-		a, code := judge(all, errs)
+		a, code := answer{Status: "ok"}, http.StatusOK
+		for i, err := range errs {
+			if err == nil {
+				continue
+			}
+			if a.Failed == nil {
+				a, code = answer{Status: "failing", Failed: map[string]string{}}, http.StatusServiceUnavailable
+			}
+			a.Failed[all[i].Name] = safetext.Redact(err.Error())
+		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(a) // the prober may have hung up
 	})
-}
-
-// judge is the answer to what the checks said.
-func judge(all []Check, errs []error) (a answer, code int) {
-	a, code = answer{Status: "ok"}, http.StatusOK
-	groups, bad := map[string]bool{}, map[string]bool{}
-	for i, err := range errs {
-		groups[all[i].Group] = true
-		if err == nil {
-			continue
-		}
-		if a.Failed == nil {
-			a.Failed = map[string]string{}
-		}
-		name := all[i].Name
-		if all[i].Group != "" {
-			name = all[i].Group + ": " + name
-		}
-		a.Failed[name], bad[all[i].Group] = safetext.Redact(err.Error()), true
-	}
-	switch {
-	case len(bad) == 0:
-	case len(bad) < len(groups):
-		a.Status = "degraded"
-	default:
-		a.Status, code = "failing", http.StatusServiceUnavailable
-	}
-	return a, code
 }
 
 // ParseBasePath reads the prefix of a page's addresses and returns it without the slash at its end.

@@ -25,8 +25,6 @@ type Params struct {
 	Name     string // application_name
 	MaxConns int32
 	Writable bool // refuse a server that is read-only
-	// Idle is after how long an unused connection is closed; zero: the driver's half hour.
-	Idle time.Duration
 }
 
 // Config is the configuration of a pool for a URL, whose own settings win.
@@ -37,9 +35,6 @@ func Config(raw string, p Params) (*pgxpool.Config, error) {
 	}
 	if !sets(raw, "pool_max_conns") {
 		pc.MaxConns = p.MaxConns
-	}
-	if p.Idle > 0 && !sets(raw, "pool_max_conn_idle_time") {
-		pc.MaxConnIdleTime = p.Idle
 	}
 	pc.ConnConfig.ConnectTimeout = cmp.Or(pc.ConnConfig.ConnectTimeout, ConnectTimeout)
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {

@@ -32,7 +32,6 @@ func exposed(t *testing.T) map[string]bool {
 	r := prometheus.NewPedanticRegistry()
 	telemetry.NewMetrics(r, []string{"domain"})
 	telemetry.RegisterProcess(r, "v1", "c", "go1")
-	telemetry.NewContextUp(r).WithLabelValues("one")
 	telemetry.NewBacklog(r, func(context.Context) (stats.Sample, error) { return stats.Sample{}, nil },
 		func() telemetry.Current { return telemetry.Current{} }, func(string, error) {})
 	guard, err := consume.New(redis.NewClient(&redis.Options{}), "mailer", consume.Options{})
@@ -98,7 +97,7 @@ func TestAlertsAskForSeriesThatExist(t *testing.T) {
 		anchors = append(anchors, strings.ReplaceAll(strings.ToLower(heading[1]), " ", "-"))
 	}
 	require.Len(t, file.Groups, 1)
-	require.Len(t, file.Groups[0].Rules, 14)
+	require.Len(t, file.Groups[0].Rules, 13)
 	for _, rule := range file.Groups[0].Rules {
 		requireKnown(t, rule.Expr, names)
 		require.NotEmpty(t, rule.Annotations["summary"], rule.Alert)

@@ -167,16 +167,6 @@ func RegisterProcess(r prometheus.Registerer, version, commit, goVersion string)
 	r.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
-// NewContextUp registers the gauge of the contexts that a process publishes.
-func NewContextUp(r prometheus.Registerer) *prometheus.GaugeVec {
-	up := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "context_up",
-		Help: "1 while the context is published, 0 while it cannot be started and is tried again.",
-	}, []string{"context"})
-	r.MustRegister(up)
-	return up
-}
-
 func result(err error) string {
 	if err != nil {
 		return "error"

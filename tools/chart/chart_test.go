@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,6 +61,20 @@ consumers:
   - {name: search, args: [--exec, "python3 index.py"]}
 networkPolicy: {enabled: true, from: [{namespaceSelector: {}}]}
 monitoring: {podMonitor: true, rules: true, labels: {release: prometheus}}
+`,
+	"many databases": `
+existingSecret: unused
+publisher: {replicas: 3}
+databases:
+  - {name: shop, existingSecret: shop-secret}
+  - name: billing
+    existingSecret: billing-secret
+    publisher: {replicas: 1}
+    catalogue: "version: 1"
+    consumers: [{name: mailer, args: [--exec, "true"]}]
+    ui: {enabled: true, publicURL: "https://billing.example.com"}
+monitoring: {podMonitor: true, rules: true}
+networkPolicy: {enabled: true}
 `,
 	"by a metric": "existingSecret: outbox\npublisher: {autoscaling: {kind: hpa}}",
 	"publishers only": "existingSecret: outbox\nmigrate: {enabled: false}\ncleanup: {enabled: false}\n" +
@@ -273,6 +289,11 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"a word for a number":    {"existingSecret: s\npublisher: {replicas: many}", "replicas"},
 		"an unknown scaler":      {"existingSecret: s\npublisher: {autoscaling: {kind: magic}}", "kind"},
 		"a nameless consumer":    {"existingSecret: s\nconsumers: [{args: [--example]}]", "name"},
+		"contexts":               {"existingSecret: s\nconfig: {contexts: {shop: {database: {url: x}}}}", "contexts"},
+		"a URL in the ConfigMap": {"existingSecret: s\nconfig: {database: {url: x}}", "url"},
+		"one of its databases":   {"databases: [{name: a, existingSecret: s, config: {redis: {url: x}}}]", "url"},
+		"a shared Secret":        {"existingSecret: s\ndatabases: [{name: a}]", "existingSecret"},
+		"a name that is cut":     {"databases: [{name: a2345678901234567890123456789012, existingSecret: s}]", "longer than 40"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := render(root, c.values)
@@ -292,6 +313,40 @@ func TestTheChartPassesHelmsLinter(t *testing.T) {
 		if message.Severity > 1 { // an icon is recommended
 			t.Error(message)
 		}
+	}
+}
+
+// Each of many databases has its own publishers with its own Secret, and no object of one stands in for another's.
+func TestManyDatabasesShareNothing(t *testing.T) {
+	secrets, seen := map[string]string{}, map[string]bool{}
+	for _, object := range objects(t, sets["many databases"]) {
+		meta, err := apimeta.Accessor(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := object.GetObjectKind().GroupVersionKind().Kind + " " + meta.GetName()
+		if seen[id] {
+			t.Errorf("%s is there twice", id)
+		}
+		seen[id] = true
+		if pod, ok := podOf(object); ok {
+			secrets[meta.GetName()] = pod.Spec.Containers[0].EnvFrom[0].SecretRef.Name
+		}
+		if d, ok := object.(*appsv1.Deployment); ok && strings.HasSuffix(d.Name, "-publisher") {
+			if want := map[string]int32{"shop": 3, "billing": 1}[strings.Split(d.Name, "-")[1]]; *d.Spec.Replicas != want {
+				t.Errorf("%s has %d replicas, not %d", d.Name, *d.Spec.Replicas, want)
+			}
+		}
+	}
+	want := map[string]string{}
+	for _, name := range []string{"shop", "billing"} {
+		for _, of := range []string{"publisher", "cleanup", "migrate"} {
+			want["outboxctl-"+name+"-"+of] = name + "-secret"
+		}
+	}
+	want["outboxctl-billing-ui"], want["outboxctl-billing-consumer-mailer"] = "billing-secret", "billing-secret"
+	if !maps.Equal(want, secrets) {
+		t.Errorf("pods and their Secrets: %v, not %v", secrets, want)
 	}
 }
 

@@ -2,6 +2,26 @@
 {{- .Release.Name | trunc 40 | trimSuffix "-" -}}
 {{- end }}
 
+{{- /* each takes (dict "root" $ "template" name): the template for the one database or, with databases, for each of them under
+its own name, with its values before the chart's. */}}
+{{- define "outboxctl.each" -}}
+{{- $root := .root }}
+{{- $template := .template }}
+{{- if not $root.Values.databases }}
+{{- include $template $root }}
+{{- end }}
+{{- range $root.Values.databases }}
+{{- $name := printf "%s-%s" $root.Release.Name .name }}
+{{- if gt (len $name) 40 }}
+{{- fail (printf "%s is longer than 40 characters: shorten the release's name or the database's" $name) }}
+{{- end }}
+{{- $values := mergeOverwrite (deepCopy $root.Values) (omit . "name") }}
+{{- $_ := set $values.serviceAccount "name" (include "outboxctl.account" $root) }}
+---
+{{ include $template (dict "Values" $values "Chart" $root.Chart "Release" (dict "Name" $name "Namespace" $root.Release.Namespace "Service" $root.Release.Service)) }}
+{{ end }}
+{{- end }}
+
 {{- define "outboxctl.labels" -}}
 app.kubernetes.io/name: outboxctl
 app.kubernetes.io/instance: {{ .Release.Name }}
