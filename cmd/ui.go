@@ -56,9 +56,8 @@ On this machine any process that reaches the port may look, and with --allow-cha
 the link that is printed at the start may change (--auth link). On another address people sign in:
 --auth users takes names, roles and hashes from ui.users or --users-file, --auth jwt believes the
 signed token of a proxy such as IAP or Cloudflare Access. Such an address needs --public-url, and
-users need https. Behind a proxy --trusted-proxies names its addresses, so that limits and the audit
-know one client from another. It starts also while the database is away, and says so. /healthz and
-/readyz answer supervisors, /metrics Prometheus. A program reads the same by -o json.
+users need https. It starts also while the database is away, and says so. /healthz and /readyz answer
+supervisors, /metrics Prometheus. A program reads the same by -o json.
 
 It refuses to start with settings that would open it to others. On a platform that restarts whatever
 exits, --serve-problems answers 503 instead until it is stopped, and the log says what is missing.`,
@@ -124,7 +123,7 @@ func runUI(ctx context.Context, opts *uiOptions) error {
 		opts.app.OpenBrowser(ctx, opened)
 	}
 	fmt.Fprintf(app.Err, "serving %s %s on %s; Ctrl-C stops it\n", address, plan.Whom, listener.Addr())
-	err = serveUI(ctx, cfg, listener, signin.Behind(cfg.UI.TrustedProxies, handler))
+	err = serveUI(ctx, cfg, listener, handler)
 	return errors.Join(err, shutDown(ctx, handler.Shutdown))
 }
 

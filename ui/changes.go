@@ -8,15 +8,13 @@ import (
 
 	"github.com/outboxctl/outboxctl/internal/dlq"
 	"github.com/outboxctl/outboxctl/internal/fault"
-	"github.com/outboxctl/outboxctl/internal/ratelimit"
 )
 
 const (
 	// planWait is how long a request waits for its plan: a small one is whole by then.
 	planWait = 500 * time.Millisecond
 	// slotWait is how long a request waits for the plan that is being made before it.
-	slotWait      = 2 * time.Second
-	runsPerMinute = 10 // of one identity
+	slotWait = 2 * time.Second
 	// DefaultMaxPlanRows is the largest set that a plan is made of.
 	DefaultMaxPlanRows = 1_000_000
 )
@@ -32,12 +30,10 @@ type changes struct {
 	working context.Context // it is the life of the jobs, which outlive their requests
 	stop    context.CancelFunc
 	jobs    sync.WaitGroup
-	// begun limits what each identity begins to run.
-	begun *ratelimit.PerName
 }
 
 func newChanges(cfg Config, box func() *dlq.Outbox) *changes {
-	c := &changes{cfg: cfg, outbox: box, slot: make(chan struct{}, 1), begun: ratelimit.New(runsPerMinute)}
+	c := &changes{cfg: cfg, outbox: box, slot: make(chan struct{}, 1)}
 	c.working, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -86,9 +82,6 @@ func (c *changes) plan(ctx context.Context, p dlq.ChangeParams) (id string, err 
 
 // run begins or resumes a plan and returns when that has happened, or why it has not.
 func (c *changes) run(p dlq.RunParams) error {
-	if !c.begun.Of(p.Runner).Allow() {
-		return busy("%s has run %d plans within a minute: wait a little", p.Runner, runsPerMinute)
-	}
 	begun := make(chan error, 2)
 	p.OnBegun = func() { begun <- nil }
 	p.OnOutcomes = func([]dlq.Outcome) error { return nil } // the database counts them

@@ -58,7 +58,7 @@ type Identity struct {
 // ErrNotSignedIn is what Identify returns for a request without a valid identity.
 var ErrNotSignedIn = errors.New("not signed in")
 
-// ErrBusy is what Identify returns for a user who tried too often.
+// ErrBusy is what Identify returns for a request that comes with too many others.
 var ErrBusy = errors.New("too many requests")
 
 // Config is what a page needs. Only ReadPool and Identify have no default.

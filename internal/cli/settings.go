@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -178,7 +177,6 @@ func (c *Config) uiSettings() []Setting {
 			"with --auth users: name:role:bcrypt-hash or name:role:sha256:hash-of-a-token, one a line; role viewer or operator").
 			kind("lines").secret(),
 		text(&u.UsersFile, "ui.users_file", "file with the same lines as ui.users").in(GroupUI).kind("file"),
-		u.proxies().in(GroupUI),
 		text(&u.Operators, "ui.operators",
 			"with --auth jwt: who may change things, such as ann@example.com,*@ops.example.com (default none)").in(GroupUI).kind("names"),
 		oneOf(&jwt.Preset, "ui.jwt.preset", "with --auth jwt: iap or cloudflare fills in header, keys and algorithms",
@@ -207,20 +205,5 @@ func (c *Config) uiSettings() []Setting {
 			5*time.Second, time.Second, time.Hour).in(GroupUI),
 		duration(&u.QueryTimeout, "ui.query_timeout", "longest statement of the page",
 			5*time.Second, 100*time.Millisecond, time.Hour).in(GroupUI),
-	}
-}
-
-func (u *UIConfig) proxies() Setting {
-	return Setting{
-		Name: "ui.trusted_proxies", Kind: "addresses",
-		Help: "addresses or networks of proxies whose X-Forwarded-For names the client, such as 10.0.0.7,10.1.0.0/16 (default none)",
-		set: func(raw string) error {
-			var wrong []string
-			listed := strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || r == ' ' })
-			if u.TrustedProxies, wrong = way.ParseProxies(listed); len(wrong) > 0 {
-				return fmt.Errorf("%s is neither an address nor a network such as 10.1.0.0/16", strings.Join(wrong, ", "))
-			}
-			return nil
-		},
 	}
 }

@@ -105,7 +105,7 @@ func (s Params) method(chosen string) (method Method, whom string, problems []st
 			}
 			text += "\n" + string(content)
 		}
-		users, err := ParseUsers(text, s.Now)
+		users, err := ParseUsers(text)
 		if err != nil {
 			for _, line := range strings.Split(err.Error(), "\n") {
 				problems = append(problems, "ui.users: "+line)

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,46 +11,38 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
-	"golang.org/x/time/rate"
 
 	"github.com/outboxctl/outboxctl/internal/fault"
 	"github.com/outboxctl/outboxctl/internal/signin/way"
-	"github.com/outboxctl/outboxctl/internal/wait"
 	"github.com/outboxctl/outboxctl/ui"
 )
 
 const (
-	// remembered is how long a password that was right is not checked again, which takes a while.
-	remembered = 5 * time.Minute
-	kept       = 10_000 // at most
+	// checksAtOnce is how many passwords are checked at the same time: a check takes a tenth of a second
+	// of a core, and guesses must leave the page the others.
+	checksAtOnce = 2
+	// checkWait is how long a password waits for its check; a person would have asked again by then.
+	checkWait = 10 * time.Second
 )
 
 // Users lets in the people and scripts of a file, by HTTP Basic with a password or by a Bearer
-// token.
+// token. Nobody is ever locked out: wrong passwords are not counted, and one that was right is not
+// checked again, so who has signed in does not wait behind those who guess.
 type Users struct {
-	now    func() time.Time
 	people map[string]user
 	// tokens is by the hash of the token.
 	tokens map[string]ui.Identity
 	key    []byte
-
-	// known and unknown are the wrong passwords of names that exist and of others: who makes up names
-	// must not use up the limits of those that exist.
-	known, unknown guesses
-	// made is how many made-up names have a password checked; took is how long the last check did.
-	made *rate.Limiter
-	took atomic.Int64
-
-	// checking is held while a password is checked.
-	checking sync.Mutex
+	// checks has room for as many as may be made at once; compare makes one.
+	checks  chan struct{}
+	compare func(hash, password []byte) error
 
 	mu sync.Mutex
-	// right is when a password was last found right, by its mark.
-	right map[string]time.Time
+	// right has the mark of each password that was found right, at most one for each name.
+	right map[string]bool
 }
 
 type user struct {
@@ -59,10 +52,10 @@ type user struct {
 
 // ParseUsers reads lines of name:role:bcrypt-hash and name:role:sha256:hash-of-a-token. It reports
 // every line that is wrong, by its number: what the line holds is a secret.
-func ParseUsers(text string, now func() time.Time) (*Users, error) {
+func ParseUsers(text string) (*Users, error) {
 	u := &Users{
-		now: now, people: map[string]user{}, tokens: map[string]ui.Identity{}, key: make([]byte, 32),
-		right: map[string]time.Time{}, known: newGuesses(), unknown: newGuesses(), made: rate.NewLimiter(rate.Every(time.Minute/madeUp), madeUp),
+		people: map[string]user{}, tokens: map[string]ui.Identity{}, key: make([]byte, 32), right: map[string]bool{},
+		checks: make(chan struct{}, checksAtOnce), compare: bcrypt.CompareHashAndPassword,
 	}
 	_, _ = rand.Read(u.key) // it never fails
 	var problems []error
@@ -98,7 +91,7 @@ func (u *Users) add(line string) error {
 		return nil
 	}
 	if _, err := bcrypt.Cost([]byte(hash)); err != nil {
-		return errors.New("the hash is not one of bcrypt, such as htpasswd -nB makes")
+		return errors.New("the hash is not one of bcrypt, such as htpasswd -nB -C 12 makes")
 	}
 	if _, twice := u.people[name]; twice {
 		return errors.New("the name has a password already")
@@ -120,66 +113,44 @@ func (u *Users) Identify(r *http.Request) (ui.Identity, error) {
 	if !given {
 		return ui.Identity{}, fault.Hint(ui.ErrNotSignedIn, "sign in with your name and password; scripts send Authorization: Bearer")
 	}
-	mark := u.mark(name, password)
-	if lately, _ := u.wasRight(mark); lately {
-		return u.identity(name), nil
-	}
-	if _, exists := u.people[name]; !exists && !u.made.Allow() {
-		return ui.Identity{}, u.pretend(r, name)
-	}
-	// One at a time: many that come at once would all be checked before the first of them is counted.
-	u.checking.Lock()
-	defer u.checking.Unlock()
-	lately, once := u.wasRight(mark)
-	if lately {
-		return u.identity(name), nil
-	}
-	if err := u.check(addressOf(r), name, password, once); err != nil {
+	if err := u.check(r.Context(), name, password); err != nil {
 		return ui.Identity{}, err
 	}
-	u.remember(mark)
-	return u.identity(name), nil
+	return ui.Identity{Name: name, Role: u.people[name].role, Auth: way.Users}, nil
 }
 
-// check checks a password. One that was right before is no guess: it is checked however many were
-// wrong, so that nobody who signed in before is locked out by others.
-func (u *Users) check(address, name, password string, once bool) error {
-	limits, hash := u.unknown, u.anyHash() // an unknown name takes as long as a known one
+// check finds a password right, or waits for its turn to check it.
+func (u *Users) check(ctx context.Context, name, password string) error {
+	mark := u.mark(name, password)
+	if u.wasRight(mark) {
+		return nil
+	}
+	late := time.NewTimer(checkWait)
+	defer late.Stop()
+	select {
+	case u.checks <- struct{}{}:
+		defer func() { <-u.checks }()
+	case <-late.C:
+		return fault.Hint(fmt.Errorf("%w: many passwords wait to be checked", ui.ErrBusy), "try again in a moment")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	person, exists := u.people[name]
-	if exists {
-		limits, hash = u.known, person.hash
+	hash := person.hash
+	if !exists {
+		hash = u.anyHash() // an unknown name takes as long as a known one
 	}
-	if !once && !limits.left(address, name) {
-		return errGuessed
-	}
-	began := time.Now()
-	err := bcrypt.CompareHashAndPassword(hash, []byte(password))
-	u.took.Store(int64(time.Since(began)))
-	if err != nil || !exists {
-		limits.wrong(address, name)
+	if err := u.compare(hash, []byte(password)); err != nil || !exists {
 		return ui.ErrNotSignedIn
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.right[mark] = true
 	return nil
-}
-
-// pretend refuses a made-up name after the time that a check takes, without one: they would take
-// the processor from those who exist.
-func (u *Users) pretend(r *http.Request, name string) error {
-	address := addressOf(r)
-	if !u.unknown.left(address, name) {
-		return errGuessed
-	}
-	u.unknown.wrong(address, name)
-	_ = wait.For(r.Context(), time.Duration(u.took.Load())) // who has gone needs no answer
-	return ui.ErrNotSignedIn
 }
 
 // Challenge implements Method.
 func (u *Users) Challenge() string { return `Basic realm="outboxctl", charset="UTF-8"` }
-
-func (u *Users) identity(name string) ui.Identity {
-	return ui.Identity{Name: name, Role: u.people[name].role, Auth: way.Users}
-}
 
 func (u *Users) anyHash() []byte {
 	for _, person := range u.people {
@@ -195,19 +166,8 @@ func (u *Users) mark(name, password string) string {
 	return string(mac.Sum(nil))
 }
 
-// wasRight reports whether a password was right lately, or at least once.
-func (u *Users) wasRight(mark string) (lately, once bool) {
+func (u *Users) wasRight(mark string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	at, once := u.right[mark]
-	return once && u.now().Before(at.Add(remembered)), once
-}
-
-func (u *Users) remember(mark string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if len(u.right) >= kept {
-		clear(u.right)
-	}
-	u.right[mark] = u.now()
+	return u.right[mark]
 }

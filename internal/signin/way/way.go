@@ -2,8 +2,6 @@
 // proxy: what the configuration knows of internal/signin, without the page.
 package way
 
-import "net/netip"
-
 // The ways, for the configuration and the audit.
 const (
 	None  = "none"
@@ -26,11 +24,9 @@ type Settings struct {
 	Users        string
 	UsersFile    string
 	Operators    string
-	// TrustedProxies are those whose X-Forwarded-For is believed.
-	TrustedProxies []netip.Prefix
-	JWT            struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
-	TLSCert        string
-	TLSKey         string
+	JWT          struct{ Preset, Header, KeysURL, Issuer, Audience, Algs, Claim string }
+	TLSCert      string
+	TLSKey       string
 }
 
 // Reveals reports whether operators may see what one event carries.
@@ -38,17 +34,3 @@ func (s Settings) Reveals() bool { return s.Payloads == PayloadsReveal }
 
 // Presets are the proxies that are known by name.
 func Presets() []string { return []string{"iap", "cloudflare"} }
-
-// ParseProxies reads addresses and networks of proxies, and returns those that are neither.
-func ParseProxies(words []string) (proxies []netip.Prefix, wrong []string) {
-	for _, word := range words {
-		if network, err := netip.ParsePrefix(word); err == nil {
-			proxies = append(proxies, network.Masked())
-		} else if address, err := netip.ParseAddr(word); err == nil {
-			proxies = append(proxies, netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()))
-		} else {
-			wrong = append(wrong, word)
-		}
-	}
-	return proxies, wrong
-}
