@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pressly/goose/v3"
 
-	"github.com/outboxctl/outboxctl/emit/wire"
 	"github.com/outboxctl/outboxctl/internal/wait"
 )
 
@@ -113,11 +112,13 @@ func survey(ctx context.Context, db querier, known []Step, opts Options) (Result
 	return Result{From: v.Database, To: v.Database}, todo, err
 }
 
+// retryPause is the longest pause between two tries of a migration, each of which has waited for its locks.
+const retryPause = 2 * time.Second
+
 // apply runs one migration, again and again while others hold the locks it
 // needs. Between tries production has the table to itself.
 func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step, opts Options) error {
 	deadline := time.Now().Add(opts.RetryFor)
-	retry := wire.Backoff{Min: 500 * time.Millisecond, Max: 5 * time.Second}
 	for try := 1; ; try++ {
 		if err := s.prepare(ctx, opts); err != nil {
 			return err
@@ -128,10 +129,10 @@ func (s *session) apply(ctx context.Context, provider *goose.Provider, step Step
 		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 			err = partial.Err
 		}
-		if err == nil || !IsLockTimeout(err) || time.Now().Add(retry.Pause(try)).After(deadline) {
+		if err == nil || !IsLockTimeout(err) || time.Now().Add(retryPause).After(deadline) {
 			return err
 		}
-		delay := retry.Jittered(try, opts.jitter())
+		delay := time.Duration((1 + opts.jitter()) / 2 * float64(retryPause))
 		opts.Progress(fmt.Sprintf("%s: another session holds a lock it needs (try %d), again in %s",
 			step, try, delay.Round(time.Millisecond)))
 		if err := wait.For(ctx, delay); err != nil {
