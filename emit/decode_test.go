@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	. "github.com/outboxctl/outboxctl/emit" //nolint:revive // the tests of the package itself
+	. "github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"
 )

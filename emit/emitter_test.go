@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	. "github.com/outboxctl/outboxctl/emit" //nolint:revive // the tests of the package itself
+	. "github.com/outboxctl/outboxctl/emit"
 	"github.com/outboxctl/outboxctl/emit/internal/jsonb"
 	"github.com/outboxctl/outboxctl/emit/packfinderz"
 	"github.com/outboxctl/outboxctl/emit/wire"

@@ -193,7 +193,7 @@ func (p Params) withTypes(schema any) Params {
 		p.types = append(p.types, eventType{fmt.Sprintf("order.created.%03d", n), ordersTopic, schema})
 	}
 	types := p.types
-	p.retype = func() string { return types[rand.IntN(len(types))].name } //nolint:gosec // no secret
+	p.retype = func() string { return types[rand.IntN(len(types))].name }
 	return p
 }
 

@@ -15,7 +15,7 @@ func openPool(ctx context.Context, url string, conns int) (*pgxpool.Pool, error)
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = int32(conns) //nolint:gosec // a few
+	config.MaxConns = int32(conns)
 	return pgxpool.NewWithConfig(ctx, config)
 }
 

@@ -59,7 +59,7 @@ type usage struct {
 func (s *Session) trial(ctx context.Context, p Params, steps func(t *Trial) *Report) (report *Report) {
 	s.trials++
 	dir := filepath.Join(s.Dir, fmt.Sprint("trial-", s.trials))
-	rig.Check(os.Mkdir(dir, 0o755)) //nolint:gosec // a server of the trial runs as another user
+	rig.Check(os.Mkdir(dir, 0o755))
 	t := &Trial{World: &rig.World{Dir: dir, Program: p.Program}, Params: p, server: s.World, seen: newRecorder(p.Events), ended: usage{metrics: metrics{}}}
 	err := rig.Carry(func() {
 		s.newDatabase(ctx, t)
@@ -81,7 +81,7 @@ func (s *Session) trial(ctx context.Context, p Params, steps func(t *Trial) *Rep
 
 // counted puts a proxy that counts round trips before a server.
 func (t *Trial) counted(serverURL string) (*rig.Cutter, string) {
-	proxy := rig.Must(rig.NewCutter(rig.HostOf(serverURL), 0, rand.New(rand.NewPCG(1, 1)))) //nolint:gosec // it cuts nothing
+	proxy := rig.Must(rig.NewCutter(rig.HostOf(serverURL), 0, rand.New(rand.NewPCG(1, 1))))
 	t.OnClose(func() error { proxy.Close(); return nil })
 	return proxy, rig.WithHost(serverURL, proxy.Addr())
 }

@@ -39,7 +39,7 @@ SELECT ids.id, kind.event_type, kind.aggregate_type,
   FROM (SELECT n, outbox_uuid_v7() AS id FROM generate_series($4::int, $4::int + $5::int - 1) AS n) AS ids,
        (SELECT event_type, aggregate_type
           FROM jsonb_populate_record(NULL::outbox_events, jsonb_build_object('event_type', $1::text, 'aggregate_type', $2::text))) AS kind
- ORDER BY n`, like.Type, cmp.Or(like.AggregateType, string(aggregate)), data, done, size))
+ ORDER BY n`, like.Type, cmp.Or(like.AggregateType, aggregate), data, done, size))
 		if done += size; done < rows {
 			say("filled %d of %d rows", done, rows)
 		}
