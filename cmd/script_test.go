@@ -48,8 +48,8 @@ func (w withServers) Run() int {
 
 // TestScripts runs the whole-CLI stories. Beside testscript's own commands they have
 //
-//	outboxctl ARG...   runs a command in this process; exec outboxctl starts one, for a pipe, for signals, and for files in
-//	                   the folder of the story
+//	run outboxctl ...  runs a command in this process; exec starts one, which a pipe, a signal, stdin and the story's own
+//	                   files need
 //	database [empty]   a fresh migrated (or empty) database, found through DATABASE_URL
 //	sql QUERY          runs a query and prints its rows to stdout, cells separated by |
 //	statedir           a state folder for a dev stack of the story's own
@@ -64,7 +64,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"outboxctl": scriptOutboxctl,
+			"run": scriptRun,
 			"database": func(ts *testscript.TestScript, _ bool, args []string) {
 				create := outboxtest.DB
 				if len(args) > 0 && args[0] == "empty" {
@@ -88,8 +88,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptOutboxctl runs a command with the story's environment.
-func scriptOutboxctl(ts *testscript.TestScript, neg bool, args []string) {
+// scriptRun runs a command with the story's environment.
+func scriptRun(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 || args[0] != "outboxctl" {
+		ts.Fatalf("usage: run outboxctl [args...]")
+	}
 	names := []string{"HOME", "OUTBOXCTL_CONFIG", "OUTBOXCTL_CONTEXT", "OUTBOXCTL_ACTOR"}
 	for _, setting := range cli.Settings() {
 		names = append(names, setting.EnvNames()...)
@@ -100,7 +103,7 @@ func scriptOutboxctl(ts *testscript.TestScript, neg bool, args []string) {
 			env = append(env, name+"="+value)
 		}
 	}
-	code, out, talk := cmd.RunText(context.Background(), env, "", args...)
+	code, out, talk := cmd.RunText(context.Background(), env, "", args[1:]...)
 	for w, text := range map[io.Writer]string{ts.Stdout(): out, ts.Stderr(): talk} {
 		_, err := io.WriteString(w, text)
 		ts.Check(err)
