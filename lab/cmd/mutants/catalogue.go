@@ -137,8 +137,8 @@ func again(payload []byte) []byte {
 		planted("outage-burns-attempts", "broker.away", "I7", "internal/dispatch Dispatcher.conclude",
 			`d.tripped(br, br.trip(generation, now, j.sentTo, j.outage), waitOf(j.outage))`, `_ = generation`,
 			"internal/dispatch Dispatcher.askFirst", `if !anyFailedBefore(rows) {`, `if true {`),
-		planted("safe-to-retry-believed", "", "I3", "internal/outbox emitWriter.outcome",
-			`if errors.As(cause, &refused)`, `if pgconn.SafeToRetry(cause) || errors.As(cause, &refused)`),
+		planted("safe-to-retry-believed", "", "I3", "internal/outbox emitWriter.commit",
+			`case errors.As(err, &refused)`, `case pgconn.SafeToRetry(err), errors.As(err, &refused)`),
 		planted("lease-released-while-the-publish-may-land", "publisher.term", "I12",
 			"internal/dispatch group.leave", `case errors.Is(r.Err, ErrUnsent):`, `case errors.Is(r.Err, ErrUnsent), r.Err != nil:`),
 		// Only what happened to the very row tells this from a duplicate that the fault explains.
