@@ -59,7 +59,7 @@ func setup(t *testing.T, change func(*ui.Config)) *bundle {
 	require.NoError(t, err)
 
 	cfg := ui.Config{
-		ReadPool: db.Pool, Label: "test", Refresh: time.Hour,
+		ReadPool: db.Pool, Label: "test", Refresh: 500 * time.Millisecond,
 		Identify: func(*http.Request) (ui.Identity, error) { return ui.Identity{Name: "eve@example.com"}, nil },
 		Topics:   map[string]string{"domain": "shop-domain"}, Settings: []ui.Setting{{Key: "ui.addr", Value: "127.0.0.1:9466", Origin: "default"}},
 		Doctor: func(context.Context) ([]ui.Finding, error) {
